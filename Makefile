@@ -1,0 +1,59 @@
+# Everything a newcomer needs: `make run` and `make test` set themselves up.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check fmt bench soak lock clean
+
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1mmake %-8s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/.run ## Start Tocsin on http://127.0.0.1:8420 with its own PostgreSQL in ./.tocsin
+	@$(BIN)/tocsin serve $(ARGS)
+
+test: $(VENV)/.dev ## Run the checks and every test (make test ARGS="tests/unit -k cron" for a part)
+	@$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-n 2 --dist loadgroup)
+
+check: $(VENV)/.dev ## Lint, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+fmt: $(VENV)/.dev ## Format and fix what can be fixed
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format --quiet .
+
+bench: $(VENV)/.dev ## Measure this machine: the short table, beside PostgreSQL's own limits
+	$(BIN)/python -m bench $(ARGS)
+
+soak: $(VENV)/.dev ## Long seeded fault run (make soak ARGS="--minutes 30 --seed 7")
+	$(BIN)/python -m tests.soak $(ARGS)
+
+lock: ## Rewrite the hashed lock files from pyproject.toml (needs uv)
+	uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/run.txt
+	uv pip compile -q --group build --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/build.txt
+	uv pip compile -q pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/dev.txt
+
+clean: ## Remove the virtual environment and caches (never data)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# The stamp files make installs happen once per lock file. hatchling comes from the lock too, so that the
+# editable install fetches nothing unpinned.
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tocsin needs Python 3.11 or newer; try make PYTHON=python3.12 …")'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml | $(VENV)/bin/python
+	@echo "installing the pinned dependencies …"
+	@$(BIN)/pip install -q --require-hashes --only-binary :all: -r requirements/run.txt -r requirements/build.txt
+	@$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
+	@echo "installing the pinned development dependencies …"
+	@$(BIN)/pip install -q --require-hashes --only-binary :all: -r requirements/dev.txt
+	@$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	@touch $@ $(VENV)/.run

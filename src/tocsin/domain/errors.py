@@ -1,0 +1,61 @@
+"""The three families of error, and nothing else to catch.
+
+::
+
+    TocsinError
+    ├── Refused          the caller's fault: bad input, wrong state, unknown id → 4xx, nothing was written
+    │   ├── NotFound
+    │   ├── Conflict
+    │   └── Unauthorized
+    ├── Unavailable      try later: the database is away, a buffer is full → 503 with Retry-After
+    └── OwnershipLost    stop now: a lease or claim went to somebody else; drop what was held in memory
+"""
+
+
+class TocsinError(Exception):
+    """Root of every error that Tocsin raises on purpose."""
+
+
+class Refused(TocsinError):
+    """The request cannot be honoured as written. `field` names the culprit, `hint` a way out."""
+
+    status = 422
+
+    def __init__(self, detail: str, *, field: str | None = None, hint: str | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.field = field
+        self.hint = hint
+
+
+class NotFound(Refused):
+    """No such thing, or it belongs to another tenant: the two answers are the same on purpose."""
+
+    status = 404
+
+
+class Conflict(Refused):
+    """The thing exists but its state forbids this, or its name is taken."""
+
+    status = 409
+
+
+class Unauthorized(Refused):
+    """No key, a wrong key, or a key without the scope."""
+
+    def __init__(self, detail: str, *, status: int = 401) -> None:
+        super().__init__(detail)
+        self.status = status
+
+
+class Unavailable(TocsinError):
+    """The work cannot be done now but may be later. `retry_after` is in seconds."""
+
+    def __init__(self, detail: str, *, retry_after: int = 1) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.retry_after = retry_after
+
+
+class OwnershipLost(TocsinError):
+    """A lease or claim this node held has passed to another owner."""

@@ -1,0 +1,104 @@
+"""Instants and durations as integers.
+
+An `Instant` is microseconds since the Unix epoch, UTC; a `Span` is microseconds. Integers make the sums
+that matter (fire times, lags, deadlines) exact and cheap, and cannot carry a wrong `tzinfo` or drop a
+`fold`. PostgreSQL's `timestamptz` has the same resolution, so nothing is rounded on the way. Text and zones
+exist only at the edges: here for RFC 3339, in `cron` for wall clocks.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from tocsin.domain.errors import Refused
+
+Instant = int
+Span = int
+
+MICROSECOND: Final = 1
+MILLISECOND: Final = 1_000
+SECOND: Final = 1_000_000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_ONE_MICROSECOND: Final = timedelta(microseconds=1)
+_UNITS: Final = {"ms": MILLISECOND, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_MAX_SPAN: Final = 100 * 366 * DAY
+
+
+def from_datetime(moment: datetime) -> Instant:
+    """The instant of an aware datetime, to the microsecond."""
+    return (moment - _EPOCH) // _ONE_MICROSECOND
+
+
+def to_datetime(instant: Instant) -> datetime:
+    """The instant as an aware datetime in UTC."""
+    return _EPOCH + timedelta(microseconds=instant)
+
+
+def parse_instant(text: str, field: str) -> Instant:
+    """Read RFC 3339 with an explicit offset; a local time without one is refused, never guessed."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Refused(f"{text!r} is not an RFC 3339 instant such as 2030-01-31T09:00:00Z", field=field) from None
+    if moment.tzinfo is None:
+        raise Refused(f"{text!r} has no offset; add Z or +01:00 so that it names one instant", field=field)
+    try:
+        return from_datetime(moment)
+    except OverflowError:
+        raise Refused(f"{text!r} lies outside the years 1 to 9999 in UTC", field=field) from None
+
+
+def format_instant(instant: Instant) -> str:
+    """RFC 3339 in UTC; whole seconds stay short, anything finer shows microseconds."""
+    return to_datetime(instant).isoformat().replace("+00:00", "Z")
+
+
+def parse_span(value: str | float, field: str) -> Span:
+    """Read a duration: seconds as a number, or text such as ``1h30m``, ``90s``, ``250ms``."""
+    if isinstance(value, str):
+        span = _span_of_text(value, field)
+    else:
+        if value != value or abs(value) == float("inf"):  # noqa: PLR0124 - the cheapest test for NaN
+            raise Refused("a duration must be a finite number of seconds", field=field)
+        span = round(value * SECOND)
+    if span < 0:
+        raise Refused("a duration cannot be negative", field=field)
+    if span > _MAX_SPAN:
+        raise Refused("a duration cannot exceed 100 years", field=field)
+    return span
+
+
+def format_span(span: Span) -> str:
+    """The shortest text that `parse_span` reads back as the same span."""
+    if span == 0:
+        return "0s"
+    parts = []
+    rest = span
+    for unit in ("d", "h", "m"):
+        count, rest = divmod(rest, _UNITS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    if rest:
+        seconds = f"{rest / SECOND:.6f}".rstrip("0").rstrip(".")
+        parts.append(f"{seconds}s")
+    return "".join(parts)
+
+
+def _span_of_text(text: str, field: str) -> Span:
+    compact = text.replace(" ", "")
+    if len(compact) > 64:
+        raise Refused("a duration is at most 64 characters", field=field)
+    position, span = 0, 0.0
+    for match in _PART.finditer(compact):
+        if match.start() != position:
+            break
+        span += float(match[1]) * _UNITS[match[2]]
+        position = match.end()
+    if position != len(compact) or not compact:
+        raise Refused(f"{text!r} is not a duration such as 90s, 5m, 1h30m or 2d", field=field)
+    return round(min(span, float(_MAX_SPAN) * 2))
