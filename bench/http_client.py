@@ -1,0 +1,141 @@
+"""How many requests per second one process sends: our client beside plain asyncio streams, in the same run.
+
+    .venv/bin/python -m bench.http_client [seconds]
+
+The sink is a raw protocol in another process that answers 200 without reading what it was sent, so that the
+client's own cost is what is measured. Both clients post the same 200-byte JSON body with the same headers over
+kept connections on uvloop, with the same number of requests in flight, in alternating rounds; the medians are
+compared. The streams loop is the least that a client can do in that style: no deadline, no limits, no pool, no
+policy, only the length header read. Traffic stays on loopback.
+"""
+
+import asyncio
+import multiprocessing
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from multiprocessing.connection import Connection
+from typing import cast
+
+import uvloop
+
+from tocsin.domain.addresses import AddressPolicy, parse_target_url
+from tocsin.worker.targets.http_client import HttpClient
+from tocsin.worker.targets.http_exchange import OutgoingRequest, encode_request
+from tocsin.worker.targets.resolver import Resolver
+
+IN_FLIGHT = 64
+ROUNDS = 5
+BODY = b'{"event": "tick", "padding": "' + b"x" * 168 + b'"}'
+HEADERS = (
+    ("Content-Type", "application/json"),
+    ("User-Agent", "tocsin"),
+    ("webhook-id", "exec_01h2xcejqtf2nbrexx3vqjhp41"),
+    ("webhook-timestamp", "1700000000"),
+    ("webhook-signature", "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4="),
+    ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+)
+ANSWER = (
+    b"HTTP/1.1 200 OK\r\nServer: sink\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
+    b"Content-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
+)
+
+
+class Sink(asyncio.Protocol):
+    """Answers every segment: each request here fits into one."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._write = cast("asyncio.Transport", transport).write
+
+    def data_received(self, data: bytes) -> None:  # noqa: ARG002 - the segment only says when
+        self._write(ANSWER)
+
+
+def run_sink(pipe: Connection) -> None:
+    async def serve() -> None:
+        server = await asyncio.get_running_loop().create_server(Sink, "127.0.0.1", 0)
+        pipe.send(server.sockets[0].getsockname()[1])
+        await server.serve_forever()
+
+    uvloop.run(serve())
+
+
+async def measure(call: Callable[[], Awaitable[None]], seconds: float) -> float:
+    """Calls per second with IN_FLIGHT callers, each calling again as soon as it is answered."""
+    done = 0
+    until = time.perf_counter() + seconds
+
+    async def caller() -> None:
+        nonlocal done
+        while time.perf_counter() < until:
+            await call()
+            done += 1
+
+    began = time.perf_counter()
+    await asyncio.gather(*(caller() for _ in range(IN_FLIGHT)))
+    return done / (time.perf_counter() - began)
+
+
+async def round_of_ours(port: int, seconds: float) -> float:
+    client = HttpClient(Resolver(), AddressPolicy(allow_loopback=True))
+    url = parse_target_url(f"http://127.0.0.1:{port}/hook")
+
+    async def call() -> None:
+        answer = await client.send(OutgoingRequest("POST", url, HEADERS, BODY))
+        assert answer.status == 200
+
+    try:
+        return await measure(call, seconds)
+    finally:
+        await client.close()
+
+
+async def round_of_streams(port: int, seconds: float) -> float:
+    url = parse_target_url(f"http://127.0.0.1:{port}/hook")
+    idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(IN_FLIGHT)]
+
+    async def call() -> None:
+        reader, writer = idle.pop()
+        writer.write(encode_request(OutgoingRequest("POST", url, HEADERS, BODY)))
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = head.partition(b"Content-Length: ")[2].partition(b"\r\n")[0]
+        await reader.readexactly(int(length))
+        assert head.startswith(b"HTTP/1.1 200")
+        idle.append((reader, writer))
+
+    try:
+        return await measure(call, seconds)
+    finally:
+        for _, writer in idle:
+            writer.close()
+
+
+async def compare(port: int, seconds: float) -> None:
+    ours: list[float] = []
+    streams: list[float] = []
+    for _ in range(ROUNDS):
+        ours.append(await round_of_ours(port, seconds))
+        streams.append(await round_of_streams(port, seconds))
+    for name, rates in (("tocsin http client", ours), ("asyncio streams", streams)):
+        print(
+            f"{name:<20} {statistics.median(rates):>10,.0f} req/s   (from {min(rates):,.0f} to {max(rates):,.0f})"
+        )
+    print(f"{'ratio':<20} {statistics.median(ours) / statistics.median(streams):>10.2f}")
+
+
+def main() -> None:
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 2.0
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    sink = context.Process(target=run_sink, args=(sender,), daemon=True)
+    sink.start()
+    try:
+        uvloop.run(compare(receiver.recv(), seconds))
+    finally:
+        sink.terminate()
+        sink.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""The only module that reads a clock.
+
+Nodes run on database time: `DatabaseClock` keeps the offset between the database's clock and this process's
+monotonic clock, so a wrong or jumping wall clock on a node changes nothing. The offset comes from exchanges
+with the database (who asks records its own time before and after); of the recent samples the one with the
+shortest round trip is believed, because its error is at most half of that trip.
+"""
+
+import time
+from collections import deque
+from typing import Final, NamedTuple, Protocol
+
+from tocsin.domain.instant import SECOND, Instant
+
+_SAMPLES_KEPT: Final = 8
+
+
+class Clock(Protocol):
+    """What services ask. Production runs on `DatabaseClock`, tests on `VirtualClock`."""
+
+    def now(self) -> Instant:
+        """Database time, as well as this process knows it."""
+
+    def monotonic(self) -> float:
+        """Seconds that only ever grow; for durations and trust windows."""
+
+
+def system_now() -> Instant:
+    """The wall clock of this machine. Only for what has no database to ask (the CLI, a log line)."""
+    return time.time_ns() // 1000
+
+
+class _Sample(NamedTuple):
+    round_trip: float
+    offset: float
+
+
+class DatabaseClock:
+    """Database time on the monotonic clock. `observe` feeds it; before the first sample it is the wall clock."""
+
+    def __init__(self) -> None:
+        self._samples: deque[_Sample] = deque(maxlen=_SAMPLES_KEPT)
+        self._offset = time.time() - time.monotonic()
+
+    def now(self) -> Instant:
+        return round((time.monotonic() + self._offset) * SECOND)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def observe(self, asked: float, database_now: Instant, answered: float) -> None:
+        """Learn from one exchange: monotonic seconds around it and the instant the database gave."""
+        self._samples.append(_Sample(answered - asked, database_now / SECOND - (asked + answered) / 2))
+        self._offset = min(self._samples).offset
+
+    def forget(self) -> None:
+        """Drop the samples: the database may be another server now."""
+        self._samples.clear()
+
+    @property
+    def uncertainty(self) -> float:
+        """Half of the believed round trip, in seconds."""
+        return min(self._samples).round_trip / 2 if self._samples else float("inf")
+
+
+class VirtualClock:
+    """Time that passes when a test says so."""
+
+    def __init__(self, now: Instant) -> None:
+        self._start = now
+        self._now = now
+
+    def now(self) -> Instant:
+        return self._now
+
+    def monotonic(self) -> float:
+        return (self._now - self._start) / SECOND
+
+    def advance(self, span: int) -> None:
+        """Let `span` microseconds pass."""
+        self._now += span

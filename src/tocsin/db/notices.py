@@ -1,0 +1,66 @@
+"""Hints from the database: one LISTEN connection per process.
+
+A notice says that looking now is worthwhile; it is never the truth and may be lost. Everything that hears
+notices also looks by itself now and then. After a reconnect all listeners are woken once, because whatever
+was said meanwhile is gone.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+
+from tocsin.db.pool import open_connection
+from tocsin.domain.errors import Unavailable
+
+CHANNEL: Final = "tocsin"
+_log = structlog.get_logger()
+
+
+class Notices:
+    """Wakes whoever registered for a word: `ready`, `plan`, `shards`, `stop`."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self._url = url
+        self._name = name
+        self._listeners: dict[str, list[Callable[[], None]]] = {}
+
+    def on(self, word: str, wake: Callable[[], None]) -> None:
+        """Call `wake` whenever `word` is said."""
+        self._listeners.setdefault(word, []).append(wake)
+
+    async def run(self) -> None:
+        """Listen until cancelled, reconnecting with a jittered pause."""
+        while True:
+            try:
+                await self._listen()
+            except (Unavailable, OSError) as error:
+                _log.warning("notices.unavailable", error=str(error))
+            await asyncio.sleep(random.uniform(0.3, 1.0))
+
+    async def _listen(self) -> None:
+        connection = await open_connection(self._url, name=self._name)
+        closed = asyncio.Event()
+        try:
+            connection.add_termination_listener(lambda _: closed.set())
+            await connection.add_listener(CHANNEL, self._heard)
+            self._wake(self._listeners)
+            while not closed.is_set():
+                # The probe notices a server that vanished without closing the connection.
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(closed.wait(), 30)
+                if not closed.is_set():
+                    await connection.execute("SELECT 1")
+        finally:
+            connection.terminate()
+
+    def _heard(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
+        self._wake(str(payload).split())
+
+    def _wake(self, words: Any) -> None:
+        for word in words:
+            for wake in self._listeners.get(word, ()):
+                wake()

@@ -1,0 +1,81 @@
+"""Typed, sortable, reversible identifiers.
+
+A job is a UUID of version 7: its first 48 bits are the creation time in milliseconds, so ids sort by age and
+index inserts stay local. An execution has no id of its own: its identity is (job, fire time), and the text
+form carries both, so that decoding needs no lookup. Texts are lower-case Crockford base 32 behind a prefix
+that says what they name.
+"""
+
+import os
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from tocsin.domain.errors import NotFound
+from tocsin.domain.instant import MILLISECOND, Instant
+
+_ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_VALUE_OF: Final = {letter: value for value, letter in enumerate(_ALPHABET)} | {"i": 1, "l": 1, "o": 0}
+_JOB_PREFIX: Final = "job_"
+_EXECUTION_PREFIX: Final = "exec_"
+_JOB_LETTERS: Final = 26  # 128 bits
+_EXECUTION_LETTERS: Final = 39  # 128 + 64 bits
+_INSTANT_BIAS: Final = 1 << 63  # instants before 1970 sort before later ones
+
+
+class ExecutionKey(NamedTuple):
+    """The identity of an execution: one firing of one job."""
+
+    job_id: UUID
+    fire_at: Instant
+
+
+def new_job_id(now: Instant) -> UUID:
+    """A fresh UUIDv7 stamped with `now`."""
+    random = int.from_bytes(os.urandom(10), "big")
+    stamp = (now // MILLISECOND) & 0xFFFF_FFFF_FFFF
+    value = stamp << 80 | 0x7 << 76 | (random >> 68 & 0xFFF) << 64 | 0b10 << 62 | (random & (1 << 62) - 1)
+    return UUID(int=value)
+
+
+def shard_of(job_id: UUID, shard_count: int) -> int:
+    """The shard a job belongs to, taken from the id's random tail: stable for ever, even over a herd."""
+    return (job_id.int & 0xFFFF_FFFF) % shard_count
+
+
+def job_text(job_id: UUID) -> str:
+    """``job_…``: what users see."""
+    return _JOB_PREFIX + _encode(job_id.int, _JOB_LETTERS)
+
+
+def execution_text(key: ExecutionKey) -> str:
+    """``exec_…``: the job id followed by the fire time."""
+    return _EXECUTION_PREFIX + _encode(key.job_id.int << 64 | key.fire_at + _INSTANT_BIAS, _EXECUTION_LETTERS)
+
+
+def parse_job_text(text: str) -> UUID:
+    """Back to the key; anything else names no job."""
+    return UUID(int=_decode(text, _JOB_PREFIX, _JOB_LETTERS, 128, "job"))
+
+
+def parse_execution_text(text: str) -> ExecutionKey:
+    """Back to the key; anything else names no execution."""
+    value = _decode(text, _EXECUTION_PREFIX, _EXECUTION_LETTERS, 192, "execution")
+    return ExecutionKey(UUID(int=value >> 64), (value & (1 << 64) - 1) - _INSTANT_BIAS)
+
+
+def _encode(value: int, letters: int) -> str:
+    return "".join(_ALPHABET[value >> shift & 31] for shift in range(5 * (letters - 1), -1, -5))
+
+
+def _decode(text: str, prefix: str, letters: int, bits: int, what: str) -> int:
+    body = text[len(prefix) :].lower()
+    if not text.startswith(prefix) or len(body) != letters:
+        raise NotFound(f"no {what} {text[:80]!r}: an id looks like {prefix}{'0' * 4}…")
+    value = 0
+    for letter in body:
+        if letter not in _VALUE_OF:
+            raise NotFound(f"no {what} {text!r}: {letter!r} is not part of an id")
+        value = value << 5 | _VALUE_OF[letter]
+    if value >> bits:
+        raise NotFound(f"no {what} {text!r}")
+    return value

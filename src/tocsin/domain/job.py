@@ -1,0 +1,64 @@
+"""A job's definition: target, schedule and policies, checked as a whole before anything is written."""
+
+import re
+from typing import Final
+
+import msgspec
+
+from tocsin.domain.errors import Refused
+from tocsin.domain.policy import Policies, check_policies
+from tocsin.domain.schedule import Schedule
+from tocsin.domain.target import Target, check_target
+
+DEFAULT_QUEUE: Final = "default"
+DEFAULT_PRIORITY: Final = 5
+CATCH_UP_PRIORITY: Final = 10
+"""The lane of missed fires: behind every priority a user can give, so that live fires keep their time."""
+_QUEUE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """What a user defined, with the schedule already settled by `read_schedule`."""
+
+    schedule: Schedule
+    target: Target
+    name: str | None = None
+    description: str | None = None
+    queue: str = DEFAULT_QUEUE
+    priority: int = DEFAULT_PRIORITY
+    tags: tuple[str, ...] = ()
+    policies: Policies = Policies()
+
+    @property
+    def kind(self) -> str:
+        """``once`` or ``recurring``."""
+        return "recurring" if self.schedule.recurring else "once"
+
+
+def check_definition(definition: Definition) -> None:
+    """Refuse a definition that breaks a limit, naming the field."""
+    _check_text(definition.name, "name", 200)
+    _check_text(definition.description, "description", 2000)
+    if not _QUEUE_NAME.fullmatch(definition.queue):
+        raise Refused(
+            "a queue name has 1 to 63 of a-z 0-9 . _ - and begins with a letter or digit", field="queue"
+        )
+    if not 0 <= definition.priority <= 9:
+        raise Refused("priority lies between 0 (most urgent) and 9", field="priority")
+    if len(definition.tags) > 32:
+        raise Refused("at most 32 tags", field="tags")
+    for tag in definition.tags:
+        _check_text(tag, "tags", 64)
+    if len(set(definition.tags)) != len(definition.tags):
+        raise Refused("a tag is given twice", field="tags")
+    check_target(definition.target)
+    check_policies(definition.policies)
+
+
+def _check_text(text: str | None, field: str, longest: int) -> None:
+    if text is None:
+        return
+    if not 1 <= len(text) <= longest:
+        raise Refused(f"{field} has 1 to {longest} characters", field=field)
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
+        raise Refused(f"{field} has control characters", field=field)

@@ -1,0 +1,82 @@
+"""What an attempt answered, and what becomes of the execution."""
+
+import hashlib
+import re
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from tocsin.domain.instant import Instant
+from tocsin.domain.lifecycle import State
+from tocsin.domain.policy import Retry, backoff, may_retry
+
+_VARYING: Final = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
+
+
+class Verdict(StrEnum):
+    """How an attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    REJECTED = "rejected"  # failed in a way that another attempt cannot mend
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    LOST = "lost"  # the worker vanished; nobody knows how far it came
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer of one attempt. `detail` is what the target kind has to tell: status, headers, body."""
+
+    verdict: Verdict
+    error: str | None = None
+    detail: dict[str, Any] | None = None
+    retry_after: int | None = None
+    """Microseconds that the target asked us to wait."""
+
+
+SUCCEEDED: Final = Outcome(Verdict.SUCCEEDED)
+
+
+class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One try at an execution, as kept with it."""
+
+    number: int
+    verdict: Verdict
+    started_at: Instant | None = None
+    finished_at: Instant | None = None
+    node_id: int | None = None
+    error: str | None = None
+    detail: dict[str, Any] | None = None
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """The execution is over."""
+
+    state: State
+
+
+class TryAgain(msgspec.Struct, frozen=True):
+    """Another attempt follows at `run_at`."""
+
+    run_at: Instant
+
+
+def decide(outcome: Outcome, retry: Retry, attempts_made: int, now: Instant, chance: float) -> Finished | TryAgain:
+    """What follows from an outcome. `attempts_made` counts what the retry policy counts."""
+    match outcome.verdict:
+        case Verdict.SUCCEEDED:
+            return Finished(State.SUCCEEDED)
+        case Verdict.CANCELLED:
+            return Finished(State.CANCELLED)
+        case Verdict.REJECTED:
+            return Finished(State.DEAD)
+        case Verdict.FAILED | Verdict.TIMED_OUT | Verdict.LOST:
+            if not may_retry(retry, attempts_made):
+                return Finished(State.DEAD)
+            return TryAgain(now + max(backoff(retry, attempts_made, chance), outcome.retry_after or 0))
+
+
+def fingerprint(error: str) -> str:
+    """A short name shared by errors that differ only in numbers and addresses, to group dead letters by."""
+    return hashlib.blake2b(_VARYING.sub("#", error.lower()).encode(), digest_size=6).hexdigest()

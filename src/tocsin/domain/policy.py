@@ -1,0 +1,94 @@
+"""What to do when things go wrong: retry, misfire, overlap. Values, and pure decisions over them."""
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from tocsin.domain.errors import Refused
+from tocsin.domain.instant import DAY, HOUR, MINUTE, SECOND, Span, parse_span
+
+MAX_ATTEMPTS: Final = 100
+
+
+class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Exponential backoff: initial · multiplierⁿ up to max, of which a `jitter` share is random."""
+
+    max_attempts: int = 5
+    initial_backoff: str | float = "1s"
+    max_backoff: str | float = "5m"
+    multiplier: float = 2.0
+    jitter: float = 0.5
+
+
+class MisfirePolicy(StrEnum):
+    """Which of the fire times missed during an outage or pause still run."""
+
+    FIRE_ONCE = "fire_once"
+    FIRE_ALL = "fire_all"
+    SKIP = "skip"
+
+
+class Misfire(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A missed fire time older than `lookback` never runs; of the others, what `policy` says."""
+
+    policy: MisfirePolicy = MisfirePolicy.FIRE_ONCE
+    lookback: str | float = "1h"
+
+
+class Overlap(StrEnum):
+    """What happens when a fire time comes while an earlier execution of the job is still running."""
+
+    ALLOW = "allow"
+
+
+class Policies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A job's policies as stored."""
+
+    retry: Retry = Retry()
+    misfire: Misfire = Misfire()
+    overlap: Overlap = Overlap.ALLOW
+    timeout: str | float | None = None
+    start_within: str | float | None = None
+
+
+def check_policies(policies: Policies) -> None:
+    """Refuse values that make no sense, naming the field."""
+    retry = policies.retry
+    if not 1 <= retry.max_attempts <= MAX_ATTEMPTS:
+        raise Refused(f"max_attempts lies between 1 and {MAX_ATTEMPTS}", field="retry.max_attempts")
+    if not 1 <= retry.multiplier <= 100:
+        raise Refused("multiplier lies between 1 and 100", field="retry.multiplier")
+    if not 0 <= retry.jitter <= 1:
+        raise Refused("jitter is a share between 0 and 1", field="retry.jitter")
+    initial = parse_span(retry.initial_backoff, "retry.initial_backoff")
+    longest = parse_span(retry.max_backoff, "retry.max_backoff")
+    if initial > longest:
+        raise Refused("initial_backoff is longer than max_backoff", field="retry.initial_backoff")
+    if longest > 30 * DAY:
+        raise Refused("max_backoff is at most 30 days", field="retry.max_backoff")
+    if parse_span(policies.misfire.lookback, "misfire.lookback") > 366 * DAY:
+        raise Refused("lookback is at most a year", field="misfire.lookback")
+    if policies.timeout is not None and not SECOND // 10 <= parse_span(policies.timeout, "timeout") <= 24 * HOUR:
+        raise Refused("a timeout lies between 0.1s and 24h", field="timeout")
+    if policies.start_within is not None and parse_span(policies.start_within, "start_within") < SECOND:
+        raise Refused("start_within is at least 1s", field="start_within")
+
+
+def backoff(retry: Retry, attempt: int, chance: float) -> Span:
+    """The wait after failed attempt number `attempt` (1 is the first). `chance` lies in [0, 1)."""
+    initial = parse_span(retry.initial_backoff, "retry.initial_backoff")
+    longest = parse_span(retry.max_backoff, "retry.max_backoff")
+    # The exponent is capped before the power is taken: 100 attempts at ×100 would not fit a float.
+    raw = min(float(longest), initial * retry.multiplier ** min(attempt - 1, 64))
+    return round(raw * (1 - retry.jitter * chance))
+
+
+def may_retry(retry: Retry, attempts_made: int) -> bool:
+    """Whether the policy allows another attempt after `attempts_made`."""
+    return attempts_made < retry.max_attempts
+
+
+# A fire time planned at most this late counts as live: takeover of a dead node's shards takes seconds, and
+# what came due meanwhile simply fires. Beyond it the misfire policy decides.
+MISFIRE_THRESHOLD: Final = MINUTE

@@ -1,0 +1,195 @@
+"""When a job fires: the value users write, and the rule that answers "what comes next?".
+
+`Schedule` is the written form, the same in requests, answers and the database. `Rule` is what it means: a
+function from an instant to the next fire time strictly after it. Rules hold no state and never ask what time
+it is; the cursor in the database and `planning` decide what to do with their answers.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final, Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from tocsin.domain.cron import Cron, Dst
+from tocsin.domain.errors import Refused
+from tocsin.domain.instant import (
+    DAY,
+    SECOND,
+    Instant,
+    Span,
+    format_instant,
+    parse_instant,
+    parse_span,
+)
+
+MIN_INTERVAL: Final = SECOND
+_RECURRING: Final = ("every", "cron")
+_ONE_OFF: Final = ("at", "in", "now")
+
+
+class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename={"in_": "in"}):
+    """Exactly one of `at`, `in`, `now`, `every`, `cron`, and what narrows it."""
+
+    at: str | None = None
+    in_: str | float | None = None
+    now: bool | None = None
+    every: str | float | None = None
+    cron: str | None = None
+    time_zone: str | None = None
+    dst: Dst | None = None
+    starts_at: str | None = None
+    ends_at: str | None = None
+    max_fires: int | None = None
+
+    @property
+    def recurring(self) -> bool:
+        """Whether it names more than one fire time."""
+        return self.every is not None or self.cron is not None
+
+
+def read_schedule(written: Schedule | str, now: Instant) -> Schedule:
+    """Check what a user wrote and settle what depends on the moment of writing (`in`, `now`)."""
+    schedule = _read_bare(written) if isinstance(written, str) else written
+    given = [name for name in (*_ONE_OFF, *_RECURRING) if _value(schedule, name) not in (None, False)]
+    if len(given) != 1:
+        said = "none of them" if not given else " and ".join(given)
+        raise Refused(f"give exactly one of at, in, now, every, cron; got {said}", field="schedule")
+    _check_fit(schedule, given[0])
+    if schedule.now:
+        return msgspec.structs.replace(schedule, now=None, at=format_instant(now))
+    if schedule.in_ is not None:
+        span = parse_span(schedule.in_, "schedule.in")
+        return msgspec.structs.replace(schedule, in_=None, at=format_instant(now + span))
+    rule = rule_of(schedule)
+    if schedule.recurring and rule.next_fire(now) is None:
+        raise Refused("the schedule never fires again", field="schedule", hint="check ends_at and the dates")
+    return schedule
+
+
+class Rule(Protocol):
+    """What a schedule means."""
+
+    def next_fire(self, after: Instant) -> Instant | None:
+        """The first fire time strictly after `after`, or None when there is none."""
+
+
+def rule_of(schedule: Schedule) -> Rule:
+    """The meaning of a checked schedule; equal schedules share one rule, and with it its memory of answers."""
+    return _rule_of(schedule)
+
+
+def fire_times(rule: Rule, first: Instant) -> Iterator[Instant]:
+    """Fire times from `first` on, `first` itself included: the caller knows that it is one."""
+    fire: Instant | None = first
+    while fire is not None:
+        yield fire
+        fire = rule.next_fire(fire)
+
+
+class _Once:
+    def __init__(self, at: Instant) -> None:
+        self._at = at
+
+    def next_fire(self, after: Instant) -> Instant | None:
+        return self._at if self._at > after else None
+
+
+class _Every:
+    """Multiples of the interval counted from the anchor: restarts and late planning cannot make it drift."""
+
+    def __init__(self, interval: Span, anchor: Instant) -> None:
+        self._interval = interval
+        self._anchor = anchor
+
+    def next_fire(self, after: Instant) -> Instant | None:
+        return self._anchor + ((after - self._anchor) // self._interval + 1) * self._interval
+
+
+class _Cron:
+    """A cron expression in a zone. Answers are remembered: a herd of equal schedules asks the same question."""
+
+    def __init__(self, cron: Cron, zone: ZoneInfo, dst: Dst) -> None:
+        self._next = lru_cache(maxsize=64)(lambda after: cron.next_fire(after, zone, dst))
+
+    def next_fire(self, after: Instant) -> Instant | None:
+        return self._next(after)
+
+
+class _Window:
+    """Another rule, between `starts_at` and `ends_at` (both included)."""
+
+    def __init__(self, rule: Rule, starts_at: Instant | None, ends_at: Instant | None) -> None:
+        self._rule = rule
+        self._starts_at = starts_at
+        self._ends_at = ends_at
+
+    def next_fire(self, after: Instant) -> Instant | None:
+        if self._starts_at is not None:
+            after = max(after, self._starts_at - 1)
+        fire = self._rule.next_fire(after)
+        return None if fire is None or (self._ends_at is not None and fire > self._ends_at) else fire
+
+
+@lru_cache(maxsize=16_384)
+def _rule_of(schedule: Schedule) -> Rule:
+    starts_at = _instant(schedule.starts_at, "starts_at")
+    ends_at = _instant(schedule.ends_at, "ends_at")
+    if starts_at is not None and ends_at is not None and ends_at < starts_at:
+        raise Refused("ends_at lies before starts_at", field="schedule.ends_at")
+    rule = _bare_rule(schedule, starts_at)
+    return rule if starts_at is None and ends_at is None else _Window(rule, starts_at, ends_at)
+
+
+def _bare_rule(schedule: Schedule, starts_at: Instant | None) -> Rule:
+    if schedule.at is not None:
+        return _Once(parse_instant(schedule.at, "schedule.at"))
+    if schedule.every is not None:
+        interval = parse_span(schedule.every, "schedule.every")
+        if interval < MIN_INTERVAL:
+            raise Refused("the shortest interval is 1s", field="schedule.every")
+        if interval > 3660 * DAY:
+            raise Refused("the longest interval is ten years", field="schedule.every")
+        return _Every(interval, starts_at or 0)
+    cron = Cron.parse(schedule.cron or "", "schedule.cron")
+    return _Cron(cron, zone_of(schedule.time_zone or "UTC"), schedule.dst or Dst.CRON)
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """An IANA time zone by name."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise Refused(
+            f"{name[:64]!r} is not an IANA time zone", field="schedule.time_zone", hint="for example Europe/Berlin or UTC"
+        ) from None
+
+
+def _read_bare(text: str) -> Schedule:
+    """A bare string is an instant when it looks like a date, else a cron expression."""
+    if len(text) > 10 and text[:4].isdigit() and text[4] == "-":
+        return Schedule(at=text)
+    return Schedule(cron=text)
+
+
+def _check_fit(schedule: Schedule, kind: str) -> None:
+    """Refuse what would be ignored: a zone on an instant says that the writer meant something else."""
+    if kind != "cron":
+        for name in ("time_zone", "dst"):
+            if _value(schedule, name) is not None:
+                raise Refused(f"{name} only applies to cron schedules", field=f"schedule.{name}")
+    if kind not in _RECURRING:
+        for name in ("starts_at", "ends_at", "max_fires"):
+            if _value(schedule, name) is not None:
+                raise Refused(f"{name} only applies to recurring schedules", field=f"schedule.{name}")
+    if schedule.max_fires is not None and not 1 <= schedule.max_fires <= 1_000_000_000:
+        raise Refused("max_fires lies between 1 and 1,000,000,000", field="schedule.max_fires")
+
+
+def _value(schedule: Schedule, name: str) -> object:
+    return getattr(schedule, "in_" if name == "in" else name)
+
+
+def _instant(text: str | None, name: str) -> Instant | None:
+    return None if text is None else parse_instant(text, f"schedule.{name}")

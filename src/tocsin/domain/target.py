@@ -1,0 +1,86 @@
+"""What an execution calls. One tagged value per kind; the worker has one runner for each."""
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from tocsin.domain.errors import Refused
+from tocsin.domain.instant import HOUR, SECOND, Span, parse_span
+
+DEFAULT_TIMEOUT: Final = 30 * SECOND
+MAX_TIMEOUT: Final = 24 * HOUR
+MAX_BODY: Final = 256 * 1024
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]{0,4096}")
+# Set by the client for every request; a user's value would break framing or the signature.
+_OURS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade"})
+
+
+class HttpTarget(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="http"
+):
+    """An HTTP request. A JSON body that is not a string is sent as application/json."""
+
+    url: str
+    method: str = "POST"
+    headers: dict[str, str] = {}
+    body: Any = None
+    timeout: str | float | None = None
+
+
+class NoopTarget(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="noop"
+):
+    """Succeeds at once: for trying things out and for measuring everything but the call."""
+
+
+Target = HttpTarget | NoopTarget
+
+
+def check_target(target: Target) -> None:
+    """Refuse what could never be delivered. The address itself is judged again at every delivery."""
+    if isinstance(target, HttpTarget):
+        _check_http(target)
+
+
+def timeout_of(target: Target) -> Span:
+    """How long one call may take in all."""
+    if isinstance(target, HttpTarget) and target.timeout is not None:
+        return parse_span(target.timeout, "target.timeout")
+    return DEFAULT_TIMEOUT
+
+
+def body_of(target: HttpTarget) -> tuple[bytes, str | None]:
+    """The bytes to send and the content type that goes with them unless the user names another."""
+    match target.body:
+        case None:
+            return b"", None
+        case str() as text:
+            return text.encode(), "text/plain; charset=utf-8"
+        case value:
+            return msgspec.json.encode(value), "application/json"
+
+
+def _check_http(target: HttpTarget) -> None:
+    if target.method not in _METHODS:
+        raise Refused(f"{target.method[:20]!r} is not one of {', '.join(_METHODS)}", field="target.method")
+    if len(target.headers) > 64:
+        raise Refused("at most 64 headers", field="target.headers")
+    for name, value in target.headers.items():
+        _check_header(name, value)
+    if not SECOND // 10 <= timeout_of(target) <= MAX_TIMEOUT:
+        raise Refused("a timeout lies between 0.1s and 24h", field="target.timeout")
+    if len(body_of(target)[0]) > MAX_BODY:
+        raise Refused(f"the body is larger than {MAX_BODY // 1024} KiB", field="target.body")
+
+
+def _check_header(name: str, value: str) -> None:
+    field = f"target.headers.{name[:64]}"
+    if not _HEADER_NAME.fullmatch(name):
+        raise Refused("not a valid header name", field=field)
+    if name.lower() in _OURS:
+        raise Refused("this header is set by Tocsin", field=field)
+    if not _HEADER_VALUE.fullmatch(value):
+        raise Refused("a header value has no control characters and is at most 4096 characters", field=field)

@@ -1,0 +1,100 @@
+"""Whose turn it is: lanes, their floors, and how a worker's free capacity is shared between them.
+
+A lane is one (queue, priority, tenant). The database says which lanes have something due; `allot` decides how
+much to take from each, as a pure function, so that fairness is tested without a database.
+
+A floor is an instant below which a lane is known to hold nothing ready. Claims enter the index at the floor,
+so entries of rows that are dead but not yet vacuumed (somebody holds a transaction open) are not walked again
+and again. It is safe because nothing ever enters a queue with a run time before the moment of entering; only
+a transaction still under way, or a claim that was rolled back, can leave a row below. Hence floors stay a
+little behind the clock, and are dropped altogether every so often.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant
+
+_BEHIND: Final = 250 * MILLISECOND
+_WIDE_BEHIND: Final = 5 * SECOND
+_WIDE_EVERY: Final = SECOND
+_FORGET_EVERY: Final = 30 * SECOND
+BOTTOM: Final[Instant] = 0
+
+
+class Lane(NamedTuple):
+    """One line of waiting executions."""
+
+    queue: str
+    priority: int
+    tenant_id: int
+
+
+class LaneView(NamedTuple):
+    """A lane as the database showed it: its weight, and when its next execution is due."""
+
+    lane: Lane
+    weight: int
+    next_run_at: Instant
+
+
+class Allotment(NamedTuple):
+    """How many executions to take from a lane."""
+
+    lane: Lane
+    take: int
+
+
+def allot(views: Sequence[LaneView], capacity: int) -> list[Allotment]:
+    """Share `capacity` between lanes that have something to take: by priority, then by tenants' weights.
+
+    Every lane of the most urgent priority present is offered its share; what one priority leaves over cannot
+    be known before the claim, so the less urgent lanes are offered the rest only when there is capacity for
+    both. A lane always gets at least one: no backlog of one tenant can keep another's single execution out.
+    """
+    allotments: list[Allotment] = []
+    left = capacity
+    for priority in sorted({view.lane.priority for view in views}):
+        if left <= 0:
+            break
+        level = [view for view in views if view.lane.priority == priority]
+        weights = sum(view.weight for view in level)
+        for view in level:
+            take = min(max(1, capacity * view.weight // weights), left)
+            if take > 0:
+                allotments.append(Allotment(view.lane, take))
+                left -= take
+    return allotments
+
+
+class Floors:
+    """The floors of all lanes as one worker knows them."""
+
+    def __init__(self) -> None:
+        self._floors: dict[Lane, Instant] = {}
+        self._widened_at: Instant = 0
+        self._forgot_at: Instant = 0
+
+    def of(self, lane: Lane, now: Instant) -> Instant:
+        """Where to enter the lane's index."""
+        floor = self._floors.get(lane)
+        if floor is None:
+            return BOTTOM
+        behind = _WIDE_BEHIND if now - self._widened_at > _WIDE_EVERY else _BEHIND
+        return min(floor, now - behind)
+
+    def raise_to(self, lane: Lane, run_at: Instant) -> None:
+        """All that was ready below `run_at` has been seen."""
+        self._floors[lane] = run_at
+
+    def looked(self, now: Instant) -> None:
+        """A pass over all lanes is over: note what kind it was, and forget everything now and then."""
+        if now - self._widened_at > _WIDE_EVERY:
+            self._widened_at = now
+        if now - self._forgot_at > _FORGET_EVERY:
+            self._forgot_at = now
+            self._floors.clear()
+
+    def known(self, now: Instant) -> list[tuple[Lane, Instant]]:
+        """Every lane with a floor."""
+        return [(lane, self.of(lane, now)) for lane in self._floors]

@@ -1,0 +1,31 @@
+-- Take ready executions for one worker. Called by PostgresQueue.claim.
+-- Locks: the chosen rows, skipping any that another worker holds. Index: executions_ready, one range per lane,
+-- entered at the lane's floor so that dead entries below it are never walked. What is due by the database's
+-- clock is started in the same statement; the rest is held by the worker until its instant.
+-- Zero rows: nothing ready in these lanes.
+WITH lane AS (
+    SELECT * FROM unnest($2::text[], $3::smallint[], $4::integer[], $5::integer[], $6::timestamptz[])
+        AS l (queue, priority, tenant_id, take, floor)
+), claimed AS (
+    UPDATE executions e
+    SET claim_token = $8, node_id = $9,
+        deadline_at = greatest(e.run_at, tocsin_now()) + $10::interval,
+        started_at = CASE WHEN e.run_at <= tocsin_now() AND (e.start_by IS NULL OR e.start_by > tocsin_now())
+                     THEN tocsin_now() END
+    WHERE e.ctid = ANY (ARRAY (
+        SELECT ready.ctid
+        FROM lane CROSS JOIN LATERAL (
+            SELECT r.ctid FROM executions r
+            WHERE r.cell = $1 AND r.queue = lane.queue AND r.priority = lane.priority
+              AND r.tenant_id = lane.tenant_id AND r.claim_token IS NULL
+              AND r.run_at >= lane.floor AND r.run_at <= $7
+            ORDER BY r.run_at
+            LIMIT lane.take
+            FOR UPDATE SKIP LOCKED
+        ) AS ready
+    ))
+    RETURNING e.job_id, e.fire_at, e.tenant_id, e.queue, e.priority, e.due_at, e.run_at, e.start_by, e.deadline_at,
+              e.started_at, e.attempt, e.earlier_attempts
+)
+SELECT c.*, j.target, j.policies, j.version
+FROM claimed c LEFT JOIN jobs j ON j.cell = $1 AND j.id = c.job_id

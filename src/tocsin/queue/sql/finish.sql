@@ -1,0 +1,20 @@
+-- Move finished executions from live to history. Called by PostgresQueue.settle.
+-- Locks: the rows, by primary key. The token fences: a row whose claim passed to somebody else is not touched.
+-- Returns how many moved; the caller looks up the others when the number falls short.
+WITH done AS (
+    SELECT * FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::text[], $6::timestamptz[],
+                         $7::jsonb[], $8::text[], $9::text[], $10::integer[])
+        AS d (job_id, fire_at, token, state, finished_at, outcome, reason, fingerprint, version)
+), gone AS (
+    DELETE FROM executions e USING done d
+    WHERE e.cell = $1 AND e.job_id = d.job_id AND e.fire_at = d.fire_at AND e.claim_token = d.token
+    RETURNING e.*, d.state, d.finished_at, d.outcome, d.reason, d.fingerprint, d.version
+), kept AS (
+    INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, started_at,
+                         finished_at, attempt, attempts, outcome, reason, error_fingerprint, claim_token,
+                         node_id, job_version)
+    SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, started_at,
+           finished_at, attempt, attempts, outcome, reason, fingerprint, claim_token, node_id, version
+    FROM gone
+)
+SELECT count(*)::integer AS moved FROM gone

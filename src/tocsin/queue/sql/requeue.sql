@@ -1,0 +1,13 @@
+-- Put reclaimed executions back at once. Called by PostgresQueue.reclaim.
+-- Locks: the rows, by primary key; fenced by the token that was overdue. An attempt that had started is over
+-- (its record says that the worker was lost); one that had not keeps its number.
+UPDATE executions e
+SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL,
+    attempt = e.attempt + CASE WHEN r.record IS NULL THEN 0 ELSE 1 END,
+    run_at = greatest(r.run_at, tocsin_now()),
+    attempts = CASE WHEN r.record IS NULL THEN e.attempts ELSE coalesce(e.attempts, '[]') || r.record END
+FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::jsonb[])
+    AS r (job_id, fire_at, token, run_at, record)
+WHERE e.cell = $1 AND e.job_id = r.job_id AND e.fire_at = r.fire_at AND e.claim_token = r.token
+  AND e.deadline_at <= tocsin_now()
+RETURNING true

@@ -1,0 +1,216 @@
+"""The processes of a fleet: which parts run together, how they start and how they stop.
+
+An *engine* is a scheduler and a worker in one process; `tocsin scheduler` and `tocsin worker` run one half.
+All of them reach the others only through PostgreSQL.
+"""
+
+import asyncio
+import os
+import platform
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from ipaddress import ip_network
+from typing import Any, Final
+
+import structlog
+
+import tocsin
+from tocsin.clock import DatabaseClock
+from tocsin.db.notices import Notices
+from tocsin.db.pool import Database, open_database
+from tocsin.domain.addresses import AddressPolicy
+from tocsin.domain.errors import Refused, Unavailable
+from tocsin.domain.target import HttpTarget
+from tocsin.failpoints import Failpoints
+from tocsin.queue.postgres import PostgresQueue
+from tocsin.scheduler.leaser import Leaser, Leases
+from tocsin.scheduler.planner import Planner
+from tocsin.scheduler.reclaimer import Reclaimer
+from tocsin.scheduler.retention import Retention
+from tocsin.service import Loop
+from tocsin.settings import Settings
+from tocsin.store.history import HistoryStore
+from tocsin.store.leases import LeaseStore
+from tocsin.store.plans import PlanStore
+from tocsin.telemetry import Telemetry
+from tocsin.worker.targets.http import HttpCaller
+from tocsin.worker.targets.http_client import HttpClient
+from tocsin.worker.targets.resolver import Resolver
+from tocsin.worker.worker import Worker
+
+ENGINE: Final = ("scheduler", "worker")
+_CLOCK_SAMPLES: Final = 5
+_log = structlog.get_logger()
+
+
+def address_policy(settings: Settings) -> AddressPolicy:
+    """Which addresses targets may have."""
+    try:
+        networks = tuple(ip_network(text) for text in settings.allow_networks)
+    except ValueError as error:
+        raise Refused(str(error), field="TOCSIN_ALLOW_NETWORKS") from None
+    return AddressPolicy(allow_loopback=settings.allow_loopback, allowed_networks=networks)
+
+
+class Node:
+    """One process of the fleet with some of its roles."""
+
+    def __init__(self, settings: Settings, roles: Sequence[str], url: str) -> None:
+        self._settings = settings
+        self._roles = roles
+        self._url = url
+        self._clock = DatabaseClock()
+        self._telemetry = Telemetry()
+        self._failpoints = Failpoints.from_text(settings.failpoints)
+        self._name = f"{platform.node()}:{os.getpid()}"
+        self._closing: list[Callable[[], Awaitable[object]]] = []
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Join the fleet, work until `stop`, leave it in order."""
+        heartbeat_database = await self._open("lease", size=2)
+        database = await self._open("engine", size=8, pinned=True)
+        lease_store = LeaseStore(heartbeat_database, self._settings.lease_ttl)
+        await self._learn_time(heartbeat_database)
+        node_id = await lease_store.register(self._name, self._roles, tocsin.__version__)
+        structlog.contextvars.bind_contextvars(node=node_id)
+        leases = Leases(self._clock, self._settings.lease_ttl)
+        notices = Notices(self._url, f"tocsin notices {node_id}")
+
+        scheduler = self._scheduler(database, lease_store, leases, notices, node_id)
+        leaser = self._leaser(lease_store, leases, node_id, changed=_wake_all(scheduler))
+        leasing = Loop(leaser, self._clock)
+        notices.on("shards", leasing.wake)
+        worker = self._worker(database, notices, node_id) if "worker" in self._roles else None
+
+        loops = [leasing, *scheduler, *(worker.loops if worker else [])]
+        _log.info("node.joined", roles=list(self._roles), name=self._name, clock_uncertainty_ms=self._uncertainty())
+        tasks = [asyncio.create_task(loop.run(), name=loop.service.name) for loop in loops]
+        listening = asyncio.create_task(notices.run(), name="notices")
+        await stop.wait()
+        _log.info("node.draining")
+        for loop in scheduler:
+            loop.stop()
+        if worker:
+            await worker.drain()
+        leasing.stop()
+        await asyncio.wait(tasks, timeout=5)
+        listening.cancel()
+        await self._leave(leaser)
+        for close in reversed(self._closing):
+            await close()
+        _log.info("node.left")
+
+    async def _open(self, purpose: str, *, size: int, pinned: bool = False) -> Database:
+        database = await open_database(
+            self._url,
+            name=f"tocsin {purpose} {os.getpid()}",
+            timeout=self._settings.statement_timeout,
+            size=size,
+            pinned=pinned,
+        )
+        self._closing.append(database.close)
+        return database
+
+    async def _learn_time(self, database: Database) -> None:
+        for _ in range(_CLOCK_SAMPLES):
+            asked = self._clock.monotonic()
+            row = await database.fetchrow("SELECT tocsin_now() AS now")
+            assert row is not None
+            self._clock.observe(asked, row["now"], self._clock.monotonic())
+
+    def _leaser(
+        self, store: LeaseStore, leases: Leases, node_id: int, changed: Callable[[], None]
+    ) -> Leaser:
+        return Leaser(
+            store,
+            self._clock,
+            leases,
+            node_id=node_id,
+            ttl=self._settings.lease_ttl,
+            plans="scheduler" in self._roles,
+            telemetry=self._telemetry,
+            failpoints=self._failpoints,
+            rejoin=lambda: store.register(self._name, self._roles, tocsin.__version__, node_id),
+            changed=changed,
+        )
+
+    def _scheduler(
+        self, database: Database, nodes: LeaseStore, leases: Leases, notices: Notices, node_id: int
+    ) -> list[Loop]:
+        if "scheduler" not in self._roles:
+            return []
+        settings = self._settings
+        planner = Planner(
+            PlanStore(database, node_id),
+            leases,
+            horizon=settings.horizon,
+            wake_within=settings.claim_ahead,
+            telemetry=self._telemetry,
+            failpoints=self._failpoints,
+        )
+        queue = PostgresQueue(database, node_id, settings.claim_ttl)
+        planning = Loop(planner, self._clock)
+        notices.on("plan", planning.wake)
+        services: list[Any] = [
+            Reclaimer(queue, leases, self._telemetry, self._failpoints),
+            Retention(HistoryStore(database), nodes, leases, settings.history_days),
+        ]
+        return [planning, *(Loop(service, self._clock) for service in services)]
+
+    def _worker(self, database: Database, notices: Notices, node_id: int) -> Worker:
+        client = HttpClient(Resolver(), address_policy(self._settings))
+        self._closing.append(client.close)
+        worker = Worker(
+            PostgresQueue(database, node_id, self._settings.claim_ttl),
+            {HttpTarget: HttpCaller(client, self._clock)},
+            self._clock,
+            self._settings,
+            self._telemetry,
+            self._failpoints,
+            node_id=node_id,
+        )
+        worker.listen(notices)
+        return worker
+
+    async def _leave(self, leaser: Leaser) -> None:
+        try:
+            await leaser.leave()
+        except Unavailable as error:
+            _log.warning("node.left_without_goodbye", error=str(error))
+
+    def _uncertainty(self) -> float:
+        return round(self._clock.uncertainty * 1000, 3)
+
+
+def stop_on_signals() -> asyncio.Event:
+    """An event that SIGTERM, SIGINT, or the death of the supervisor sets."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stop.set)
+    if os.environ.get("TOCSIN_SUPERVISED"):
+        # The supervisor holds the other end of our standard input; when it dies in any way, we read the end.
+        loop.add_reader(sys.stdin.fileno(), stop.set)
+    return stop
+
+
+async def wait_for_database(url: str, stop: asyncio.Event) -> None:
+    """Come up although the database does not yet: try until it answers."""
+    while not stop.is_set():
+        try:
+            database = await open_database(url, name="tocsin probe", timeout=5, size=1)
+        except Unavailable as error:
+            _log.warning("database.unavailable", error=str(error))
+            await asyncio.sleep(1)
+        else:
+            await database.close()
+            return
+
+
+def _wake_all(loops: Sequence[Loop]) -> Callable[[], None]:
+    def wake() -> None:
+        for loop in loops:
+            loop.wake()
+
+    return wake

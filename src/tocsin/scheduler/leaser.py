@@ -1,0 +1,138 @@
+"""Which shards this node plans.
+
+A node holds leases on shards. It renews them every third of their ttl; that same statement is its heartbeat
+and tells it the size of the fleet. With too few shards for its share it takes free ones, with too many it
+gives some back, so a joining node fills up within a heartbeat or two and a leaving one hands over at once.
+
+**Trust.** The database decides who owns a shard, by its own clock. The holder stops trusting its leases
+*earlier*: a renewal counts from the moment it was *sent*, on the node's monotonic clock, and ends a margin
+before the ttl. A node that was frozen, or whose database call stalled, therefore finds its leases untrusted
+before anybody else may take them; and should it write all the same, the epoch in the statement refuses it.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from tocsin.clock import Clock, DatabaseClock
+from tocsin.domain.errors import OwnershipLost
+from tocsin.domain.instant import Instant
+from tocsin.domain.shard import share
+from tocsin.failpoints import Failpoints
+from tocsin.service import Report
+from tocsin.store.leases import LeaseStore, Renewal
+from tocsin.telemetry import Telemetry
+
+_MARGIN: Final = 0.1  # of the ttl
+_log = structlog.get_logger()
+
+
+class Leases:
+    """The leases a node holds, as far as it may trust them."""
+
+    def __init__(self, clock: Clock, ttl: float) -> None:
+        self._clock = clock
+        self._span = ttl * (1 - _MARGIN)
+        self._held: dict[int, int] = {}
+        self._trusted_until = float("-inf")
+
+    def trusted(self) -> dict[int, int]:
+        """Shard to epoch; empty when the last renewal is too long ago."""
+        return self._held if self._clock.monotonic() < self._trusted_until else {}
+
+    def renewed(self, held: dict[int, int], asked: float) -> None:
+        """A renewal that was sent at `asked` (monotonic) succeeded."""
+        self._held = held
+        self._trusted_until = asked + self._span
+
+    def add(self, taken: dict[int, int]) -> None:
+        """Shards taken after the renewal; they last at least as long as it."""
+        self._held = self._held | taken
+
+    def remove(self, given: list[int]) -> None:
+        """Shards about to be given back."""
+        self._held = {shard: epoch for shard, epoch in self._held.items() if shard not in given}
+
+    def drop(self) -> None:
+        """Trust nothing until the next renewal."""
+        self._held = {}
+        self._trusted_until = float("-inf")
+
+
+class Leaser:
+    """Keeps the node in the fleet and its leases at its fair share."""
+
+    name = "leaser"
+
+    def __init__(
+        self,
+        store: LeaseStore,
+        clock: Clock,
+        leases: Leases,
+        *,
+        node_id: int,
+        ttl: float,
+        plans: bool,
+        telemetry: Telemetry,
+        failpoints: Failpoints,
+        rejoin: Callable[[], Awaitable[object]],
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.interval = ttl / 3
+        self.node_id = node_id
+        self._store = store
+        self._clock = clock
+        self._leases = leases
+        self._plans = plans
+        self._telemetry = telemetry
+        self._failpoints = failpoints
+        self._rejoin = rejoin
+        self._changed = changed
+
+    async def run_once(self, now: Instant) -> Report:
+        """Heartbeat, then move towards the fair share."""
+        before = set(self._leases.trusted())
+        renewal = await self._renew()
+        if self._plans:
+            await self._balance(renewal)
+        held = set(self._leases.trusted())
+        if lost := before - held:
+            self._telemetry.leases_lost.inc(len(lost))
+        if held - before:
+            _log.info("leases.changed", held=len(held), gained=len(held - before), lost=len(lost))
+            self._changed()
+        self._telemetry.shards_held.set(len(held))
+        return Report(done=len(held))
+
+    async def leave(self) -> None:
+        """Hand everything over and leave the fleet."""
+        held = list(self._leases.trusted())
+        self._leases.drop()
+        if held:
+            await self._store.give(self.node_id, held)
+        await self._store.leave(self.node_id)
+
+    async def _renew(self) -> Renewal:
+        asked = self._clock.monotonic()
+        try:
+            renewal = await self._store.renew(self.node_id, self._telemetry.snapshot())
+        except OwnershipLost:
+            self._leases.drop()
+            await self._rejoin()
+            raise
+        if isinstance(self._clock, DatabaseClock):
+            self._clock.observe(asked, renewal.now, self._clock.monotonic())
+        self._leases.renewed(renewal.held, asked)
+        await self._failpoints.reach("leaser.renewed")
+        return renewal
+
+    async def _balance(self, renewal: Renewal) -> None:
+        change = share(held=len(renewal.held), shards=renewal.shards, nodes=renewal.schedulers)
+        if change.take and renewal.free:
+            self._leases.add(await self._store.take(self.node_id, min(change.take, renewal.free)))
+        elif change.give:
+            given = sorted(renewal.held)[-change.give :]
+            # Stop planning them before anybody else may start.
+            self._leases.remove(given)
+            await self._store.give(self.node_id, given)

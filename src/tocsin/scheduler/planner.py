@@ -1,0 +1,104 @@
+"""Turns recurring jobs into executions, a little ahead of their fire times.
+
+The planner reads the jobs of its shards whose cursor lies within the horizon, decides with `domain.planning`
+what each becomes, and writes all of it in one fenced statement. Nothing is kept in memory between runs: the
+cursor is the state, so a crash at any point loses nothing and repeats nothing. A write that finds its lease
+gone, or a job changed meanwhile, has no effect on that job, and whoever holds the shard now reads it afresh.
+"""
+
+from typing import Final
+
+import structlog
+
+from tocsin.domain.errors import OwnershipLost
+from tocsin.domain.instant import SECOND, Instant, Span
+from tocsin.domain.planning import Plan, plan
+from tocsin.domain.policy import MISFIRE_THRESHOLD
+from tocsin.domain.schedule import rule_of
+from tocsin.failpoints import Failpoints
+from tocsin.scheduler.leaser import Leases
+from tocsin.service import AGAIN_NOW, Report
+from tocsin.store.plans import DueJob, PlanStore
+from tocsin.telemetry import Telemetry
+
+_BATCH: Final = 2000
+_MOST_FIRES: Final = 5000
+_log = structlog.get_logger()
+
+
+class Planner:
+    """Plans the shards that this node leases."""
+
+    name = "planner"
+    interval = 5.0
+
+    def __init__(
+        self,
+        store: PlanStore,
+        leases: Leases,
+        *,
+        horizon: float,
+        wake_within: float,
+        telemetry: Telemetry,
+        failpoints: Failpoints,
+    ) -> None:
+        self._store = store
+        self._leases = leases
+        self._horizon: Span = round(horizon * SECOND)
+        self._wake_within: Span = round(wake_within * SECOND)
+        self._telemetry = telemetry
+        self._failpoints = failpoints
+
+    async def run_once(self, now: Instant) -> Report:
+        """Plan what came within the horizon; says at once when there is more."""
+        leases = dict(self._leases.trusted())
+        if not leases:
+            return Report()
+        per_shard = max(1, _BATCH // len(leases))
+        due = await self._store.due(sorted(leases), now + self._horizon, per_shard)
+        if not due:
+            return Report()
+        await self._failpoints.reach("planner.read")
+        plans = self._decide(due, now)
+        await self._write(leases, plans, now)
+        full = len(plans) < len(due) or len(due) >= per_shard
+        return Report(done=len(plans), again_at=AGAIN_NOW if full else None)
+
+    def _decide(self, due: list[DueJob], now: Instant) -> list[tuple[DueJob, Plan]]:
+        """Plans for as many jobs as fit into one write."""
+        plans: list[tuple[DueJob, Plan]] = []
+        fires = 0
+        for job in due:
+            decided = self._plan(job, now)
+            plans.append((job, decided))
+            fires += len(decided.fires)
+            if fires >= _MOST_FIRES:
+                break
+        return plans
+
+    def _plan(self, job: DueJob, now: Instant) -> Plan:
+        limit = job.schedule.max_fires
+        return plan(
+            rule_of(job.schedule),
+            job.cursor,
+            misfire=job.policies.misfire,
+            fires_left=None if limit is None else limit - job.fire_count,
+            live_from=now - MISFIRE_THRESHOLD,
+            until=now + self._horizon,
+        )
+
+    async def _write(self, leases: dict[int, int], plans: list[tuple[DueJob, Plan]], now: Instant) -> None:
+        near = now + self._wake_within
+        wake = any(fire.at <= near for _, decided in plans for fire in decided.fires)
+        await self._failpoints.reach("planner.before_write")
+        written = await self._store.write(leases, plans, wake=wake)
+        await self._failpoints.reach("planner.written")
+        shards = len({job.shard for job, _ in plans})
+        self._telemetry.planned.inc(written.planned)
+        self._telemetry.duplicates_rejected.inc(
+            sum(len(decided.fires) for _, decided in plans) - written.planned if written.moved == len(plans) else 0
+        )
+        if written.own < shards:
+            self._telemetry.stale_writes.labels("plan").inc(shards - written.own)
+            self._leases.drop()
+            raise OwnershipLost(f"{shards - written.own} of {shards} leases had passed to other nodes")

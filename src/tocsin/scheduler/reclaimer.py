@@ -1,0 +1,70 @@
+"""Brings back executions whose worker vanished.
+
+A claim has a deadline on the database's clock. Past it the claim is void: an execution that had not started
+goes back as it was, one that had started counts as a lost attempt and is retried by the job's policy or dies.
+The rows are locked from the look at the deadline to the write, so of several reclaimers, or a reclaimer and a
+worker that settles at the last moment, exactly one succeeds.
+"""
+
+import random
+from typing import Final
+
+import msgspec
+import structlog
+
+from tocsin.domain.instant import Instant
+from tocsin.domain.outcome import Attempt, Outcome, TryAgain, Verdict, decide, fingerprint
+from tocsin.domain.policy import Policies
+from tocsin.failpoints import Failpoints
+from tocsin.queue.postgres import Finish, Overdue, PostgresQueue, Requeue
+from tocsin.scheduler.leaser import Leases
+from tocsin.service import AGAIN_NOW, Report
+from tocsin.telemetry import Telemetry
+
+_BATCH: Final = 1000
+_LOST: Final = "the worker was lost: its claim passed the deadline"
+_GUARD_SHARD: Final = 0
+_log = structlog.get_logger()
+_policies = msgspec.json.Decoder(Policies).decode
+
+
+class Reclaimer:
+    """Runs on the node that leases shard 0, so that an idle fleet asks once, not once per node."""
+
+    name = "reclaimer"
+    interval = 1.0
+
+    def __init__(
+        self, queue: PostgresQueue, leases: Leases, telemetry: Telemetry, failpoints: Failpoints
+    ) -> None:
+        self._queue = queue
+        self._leases = leases
+        self._telemetry = telemetry
+        self._failpoints = failpoints
+
+    async def run_once(self, now: Instant) -> Report:
+        """Reclaim what is overdue."""
+        if _GUARD_SHARD not in self._leases.trusted():
+            return Report()
+        requeued, ended = await self._queue.reclaim(_BATCH, lambda overdue: _judge(overdue, now))
+        await self._failpoints.reach("reclaimer.wrote")
+        if not requeued + ended:
+            return Report()
+        self._telemetry.reclaimed.inc(requeued + ended)
+        _log.warning("claims.reclaimed", requeued=requeued, ended=ended)
+        return Report(done=requeued + ended, again_at=AGAIN_NOW if requeued + ended == _BATCH else None)
+
+
+def _judge(overdue: Overdue, now: Instant) -> Requeue | Finish:
+    if overdue.started_at is None:
+        return Requeue(overdue, now, None)
+    verdict = Verdict.CANCELLED if overdue.cancel_requested else Verdict.LOST
+    outcome = Outcome(verdict, error=_LOST)
+    policies = _policies(overdue.policies) if overdue.policies else Policies()
+    attempts_made = overdue.attempt - overdue.earlier_attempts
+    decision = decide(outcome, policies.retry, attempts_made, now, random.random())
+    if isinstance(decision, TryAgain):
+        record = Attempt(overdue.attempt, verdict, overdue.started_at, now, overdue.node_id, _LOST)
+        # A lost worker is no fault of the target: the next attempt need not wait.
+        return Requeue(overdue, now, msgspec.json.encode(record).decode())
+    return Finish(overdue, decision.state, now, msgspec.json.encode(outcome).decode(), _LOST, fingerprint(_LOST))

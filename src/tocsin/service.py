@@ -1,0 +1,104 @@
+"""Background work: every part is ``run_once(now) -> Report``, and this one loop drives them all.
+
+The loop is the only place that catches broadly. A part that fails is logged, counted and tried again after a
+growing pause; it never takes the process down and never spins. A part says in its report when it wants to run
+again; a wake-up (a notice from the database, another part's `wake`) brings that forward.
+"""
+
+import asyncio
+import random
+from typing import Final, Protocol
+
+import msgspec
+import structlog
+
+from tocsin.clock import Clock
+from tocsin.domain.errors import Unavailable
+from tocsin.domain.instant import SECOND, Instant
+
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 3.0
+_log = structlog.get_logger()
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What a run did and when the next is wanted; `again_at` None leaves it to the service's interval."""
+
+    done: int = 0
+    again_at: Instant | None = None
+
+
+AGAIN_NOW: Final[Instant] = 0
+"""As `Report.again_at`: there is more to do right away."""
+
+
+class Service(Protocol):
+    """A background part."""
+
+    name: str
+    interval: float
+    """Seconds between runs when the report does not say otherwise."""
+
+    async def run_once(self, now: Instant) -> Report:
+        """Do what is due at `now`, once."""
+
+
+class Loop:
+    """Runs one service until stopped."""
+
+    def __init__(self, service: Service, clock: Clock) -> None:
+        self.service = service
+        self.failures = 0
+        self._clock = clock
+        self._wake = asyncio.Event()
+        self._stopping = False
+
+    def wake(self) -> None:
+        """Run again now, or as soon as the current run is over."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End after the current run."""
+        self._stopping = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Drive the service. Returns after `stop`."""
+        pause = _FIRST_PAUSE
+        while not self._stopping:
+            self._wake.clear()
+            try:
+                report = await self.service.run_once(self._clock.now())
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the one broad catch; see the module docstring
+                self.failures += 1
+                _report_failure(self.service.name, error, pause)
+                await self._sleep(pause * random.uniform(0.5, 1.0))
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            else:
+                pause = _FIRST_PAUSE
+                await self._sleep(self._until(report))
+
+    def _until(self, report: Report) -> float:
+        if report.again_at is None:
+            return self.service.interval
+        return max(0.0, (report.again_at - self._clock.now()) / SECOND)
+
+    async def _sleep(self, seconds: float) -> None:
+        if self._stopping or seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+
+def _report_failure(name: str, error: Exception, pause: float) -> None:
+    """Expected trouble is one line; anything else shows its traceback."""
+    if isinstance(error, Unavailable):
+        _log.warning("service.unavailable", service=name, error=str(error), retry_in=round(pause, 2))
+    else:
+        _log.error("service.failed", service=name, error=repr(error), retry_in=round(pause, 2), exc_info=error)

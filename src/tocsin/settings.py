@@ -1,0 +1,80 @@
+"""Settings of a process: flags, else `TOCSIN_…` variables, else these defaults."""
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from tocsin.domain.errors import Refused
+
+_PREFIX: Final = "TOCSIN_"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Every setting, documented in docs/operating/settings.md."""
+
+    database_url: str | None = None
+    data_dir: Path = Path(".tocsin")
+    host: str = "127.0.0.1"
+    port: int = 8420
+    engines: int = 0
+    """Engine processes started by `serve`; 0 means one per core."""
+
+    lease_ttl: float = 10.0
+    """Seconds a shard lease lasts without renewal; takeover happens within this and a little more."""
+    claim_ttl: float = 10.0
+    """Seconds after its run time that a claim lasts without a heartbeat."""
+    horizon: float = 30.0
+    """How far ahead of their fire times recurring jobs become executions, in seconds."""
+    claim_ahead: float = 2.0
+    """How far ahead of their run times executions are claimed into memory, in seconds."""
+    claim_batch: int = 1000
+    held_max: int = 50_000
+    """How many claimed executions a worker keeps in memory, waiting for their instant."""
+    concurrency: int = 500
+    """How many calls a worker has under way at once."""
+    queues: tuple[str, ...] = ()
+    """Queues this worker serves; none named means all."""
+    history_days: int = 30
+    """Whole days of history kept."""
+    drain_timeout: float = 25.0
+    """Seconds that running calls may take to finish after SIGTERM."""
+    statement_timeout: float = 15.0
+    """Seconds after which any single database call is given up."""
+    allow_loopback: bool = False
+    """Whether targets on this machine may be called."""
+    allow_networks: tuple[str, ...] = ()
+    """Private networks (CIDR) that targets may be in."""
+    admin_key: str | None = None
+    log_format: str = "auto"
+    log_level: str = "info"
+    failpoints: str = ""
+
+
+def load_settings(**flags: Any) -> Settings:
+    """Flags that are not None win over the environment, which wins over the defaults."""
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(Settings):
+        flag = flags.get(field.name)
+        if flag is not None:
+            values[field.name] = flag
+        elif (text := os.environ.get(_PREFIX + field.name.upper())) not in (None, ""):
+            values[field.name] = _split(text) if field.type == tuple[str, ...] else text
+    return _convert(values)
+
+
+def _convert(values: dict[str, Any]) -> Settings:
+    try:
+        return msgspec.convert(values, Settings, strict=False, dec_hook=_decode)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$.")
+        raise Refused(reason, field=_PREFIX + path.rstrip("`").upper()) from None
+
+
+def _decode(kind: type, value: Any) -> Any:
+    return Path(value) if kind is Path else value
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())

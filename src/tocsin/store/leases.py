@@ -1,0 +1,103 @@
+"""Nodes and their shard leases, on the database's clock.
+
+A lease is (shard, owner, epoch, expires_at). Taking a shard raises its epoch, so everything its previous
+owner might still write is recognisable as stale: each write proves owner, epoch and expiry in its own
+transaction. See `scheduler.leaser` for how a node behaves around these facts.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from tocsin.db.pool import Database, Record
+from tocsin.db.statements import statement
+from tocsin.domain.errors import OwnershipLost
+from tocsin.domain.instant import Instant
+
+# A node that has not been seen for this many ttls is no longer listed.
+_FORGET_AFTER: Final = 30
+
+
+class Renewal(msgspec.Struct, frozen=True):
+    """What a heartbeat learned."""
+
+    now: Instant
+    schedulers: int
+    shards: int
+    free: int
+    held: dict[int, int]
+    """Shard to epoch."""
+
+
+class LeaseStore:
+    """Presence and leases of one node."""
+
+    def __init__(self, database: Database, ttl: float) -> None:
+        self._database = database
+        self._ttl = timedelta(seconds=ttl)
+
+    async def register(self, name: str, roles: Sequence[str], version: str, node_id: int | None = None) -> int:
+        """Join the fleet, or rejoin it under the id held before. An id is never used again by another node."""
+        row = await self._database.fetchrow(
+            "INSERT INTO nodes (id, name, roles, version, expires_at)"
+            " VALUES (coalesce($5, nextval('node_ids')), $1, $2, $3, tocsin_now() + $4::interval)"
+            " ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at RETURNING id",
+            name,
+            list(roles),
+            version,
+            self._ttl,
+            node_id,
+        )
+        assert row is not None
+        return int(row["id"])
+
+    async def renew(self, node_id: int, stats: str) -> Renewal:
+        """Heartbeat: stay in the fleet, keep the leases that have not expired."""
+        row = await self._database.fetchrow(_sql("renew_leases"), node_id, self._ttl, stats)
+        assert row is not None
+        if not row["known"]:
+            raise OwnershipLost(f"node {node_id} was away so long that it was forgotten")
+        held = dict(zip(row["held"], row["epochs"], strict=True))
+        return Renewal(row["now"], row["schedulers"], row["shards"], row["free"], held)
+
+    async def take(self, node_id: int, count: int) -> dict[int, int]:
+        """Take up to `count` free shards. Returns shard to epoch."""
+        rows = await self._database.fetch(_sql("take_leases"), node_id, self._ttl, count)
+        return {row["shard"]: row["epoch"] for row in rows}
+
+    async def give(self, node_id: int, shards: Sequence[int]) -> None:
+        """Give shards back and let the others know."""
+        await self._database.fetchrow(_sql("give_leases"), node_id, list(shards))
+
+    async def leave(self, node_id: int) -> None:
+        """Leave the fleet for good."""
+        await self._database.execute("DELETE FROM nodes WHERE id = $1", node_id)
+
+    async def forget_dead(self) -> int:
+        """Remove nodes that vanished long ago."""
+        rows = await self._database.fetch(
+            "DELETE FROM nodes WHERE expires_at < tocsin_now() - $1::interval RETURNING id", self._ttl * _FORGET_AFTER
+        )
+        return len(rows)
+
+    async def nodes(self) -> list[Record]:
+        """The fleet, with how many shards each node leases."""
+        return await self._database.fetch(
+            "SELECT n.*, n.expires_at > tocsin_now() AS alive,"
+            " (SELECT count(*) FROM shards s WHERE s.owner = n.id AND s.expires_at > tocsin_now())::integer AS shards"
+            " FROM nodes n ORDER BY n.id"
+        )
+
+    async def shards(self) -> list[Record]:
+        """Every shard, who leases it, and for how long yet."""
+        return await self._database.fetch(
+            "SELECT s.shard, s.epoch, CASE WHEN s.expires_at > tocsin_now() THEN s.owner END AS owner, n.name AS node,"
+            " CASE WHEN s.owner IS NOT NULL THEN s.expires_at END AS expires_at"
+            " FROM shards s LEFT JOIN nodes n ON n.id = s.owner AND s.expires_at > tocsin_now() ORDER BY s.shard"
+        )
+
+
+def _sql(name: str) -> str:
+    return statement("tocsin.store", name)

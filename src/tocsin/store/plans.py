@@ -1,0 +1,103 @@
+"""What the planner reads and writes."""
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from tocsin.db.pool import Database, columns
+from tocsin.db.statements import statement
+from tocsin.domain.instant import Instant, format_instant, parse_span
+from tocsin.domain.job import CATCH_UP_PRIORITY
+from tocsin.domain.planning import Plan
+from tocsin.domain.policy import Policies
+from tocsin.domain.schedule import Schedule
+
+CELL: Final = 0
+
+
+class DueJob(msgspec.Struct, frozen=True):
+    """A recurring job whose cursor came within the horizon."""
+
+    id: UUID
+    shard: int
+    cursor: Instant
+    version: int
+    fire_count: int
+    schedule: Schedule
+    policies: Policies
+
+
+class Written(msgspec.Struct, frozen=True):
+    """How much of a plan took effect. Fewer shards than asked for means that leases were lost."""
+
+    own: int
+    moved: int
+    planned: int
+
+
+class PlanStore:
+    """Cursors and planned executions of one cell."""
+
+    def __init__(self, database: Database, node_id: int) -> None:
+        self._database = database
+        self._node_id = node_id
+
+    async def due(self, shards: Sequence[int], until: Instant, per_shard: int) -> list[DueJob]:
+        """Jobs of these shards whose cursor is not beyond `until`, earliest first in each shard."""
+        rows = await self._database.fetch(_sql("due_jobs"), CELL, list(shards), until, per_shard)
+        return [DueJob(*row[:5], _schedule(row["schedule"]), _policies(row["policies"])) for row in rows]
+
+    async def write(
+        self, leases: dict[int, int], plans: Sequence[tuple[DueJob, Plan]], *, wake: bool
+    ) -> Written:
+        """Write plans, fenced by the leases' epochs."""
+        shards = sorted({job.shard for job, _ in plans})
+        moves = columns(
+            [(job.id, job.shard, job.cursor, job.version, plan.cursor, len(plan.fires)) for job, plan in plans], 6
+        )
+        fires = columns([(job.id, fire.at, fire.late, _start_by(job, fire.at)) for job, plan in plans for fire in plan.fires], 4)
+        row = await self._database.fetchrow(
+            _sql("write_plan"),
+            CELL,
+            self._node_id,
+            shards,
+            [leases[shard] for shard in shards],
+            *moves,
+            *fires,
+            _skips(plans),
+            wake,
+            CATCH_UP_PRIORITY,
+        )
+        assert row is not None
+        return Written(row["own"], row["moved"], row["planned"])
+
+
+def _start_by(job: DueJob, fire_at: Instant) -> Instant | None:
+    within = job.policies.start_within
+    return None if within is None else fire_at + parse_span(within, "start_within")
+
+
+def _skips(plans: Sequence[tuple[DueJob, Plan]]) -> str:
+    return msgspec.json.encode(
+        [
+            {
+                "id": str(job.id),
+                "first": format_instant(skip.first),
+                "last": format_instant(skip.last),
+                "count": skip.count,
+                "reason": skip.reason,
+            }
+            for job, plan in plans
+            for skip in plan.skips
+        ]
+    ).decode()
+
+
+_schedule = msgspec.json.Decoder(Schedule).decode
+_policies = msgspec.json.Decoder(Policies).decode
+
+
+def _sql(name: str) -> str:
+    return statement("tocsin.store", name)

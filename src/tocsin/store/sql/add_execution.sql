@@ -1,0 +1,12 @@
+-- Queue one execution of an existing job outside its schedule (run now, resume of a one-off).
+-- ON CONFLICT: somebody else did it for the very same microsecond. Zero rows mean that.
+WITH lane AS (
+    INSERT INTO lanes (cell, queue, priority, tenant_id)
+    SELECT cell, queue, priority, tenant_id FROM jobs WHERE cell = $1 AND id = $2
+    ON CONFLICT DO NOTHING
+)
+INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause)
+SELECT j.cell, j.id, $3, j.tenant_id, j.queue, j.priority, greatest($3, tocsin_now()), greatest($3, tocsin_now()), $4
+FROM jobs j WHERE j.cell = $1 AND j.id = $2
+ON CONFLICT DO NOTHING
+RETURNING fire_at

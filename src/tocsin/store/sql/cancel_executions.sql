@@ -1,0 +1,14 @@
+-- Call off whatever of a job has not started. Called inside the cancelling transaction. A row that `start`
+-- reached first is left to `ask_to_stop`. Returns how many were called off.
+WITH gone AS (
+    DELETE FROM executions
+    WHERE cell = $1 AND job_id = $2 AND ($3::timestamptz IS NULL OR fire_at = $3) AND started_at IS NULL
+    RETURNING *
+), kept AS (
+    INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at,
+                         finished_at, attempt, attempts, reason)
+    SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, 'cancelled', due_at, run_at,
+           tocsin_now(), attempt, attempts, $4
+    FROM gone
+)
+SELECT count(*)::integer AS cancelled FROM gone

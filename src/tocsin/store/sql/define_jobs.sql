@@ -1,0 +1,29 @@
+-- Insert jobs, and for one-offs their execution, in one statement. Called by JobStore.define with everything
+-- that arrived during the previous commit. Returns the ids that were refused because the name is taken; a
+-- one-off has no unique name and cannot be. A last row without id carries the wake-up for workers.
+WITH given AS (
+    SELECT * FROM unnest($2::uuid[], $3::integer[], $4::smallint[], $5::text[], $6::text[], $7::text[],
+                         $8::text[], $9::text[], $10::smallint[], $11::jsonb[], $12::jsonb[], $13::jsonb[],
+                         $14::timestamptz[], $15::timestamptz[], $16::timestamptz[])
+        AS g (id, tenant_id, shard, kind, name, description, tags, queue, priority, schedule, target, policies,
+              fire_at, due_at, start_by)
+), defined AS (
+    INSERT INTO jobs (cell, id, tenant_id, shard, kind, name, description, tags, queue, priority, schedule,
+                      target, policies, next_fire_at)
+    SELECT $1, id, tenant_id, shard, kind, name, description, string_to_array(tags, E'\x1f'), queue, priority,
+           schedule, target, policies, CASE WHEN kind = 'recurring' THEN fire_at END
+    FROM given
+    ON CONFLICT (cell, tenant_id, name) WHERE kind = 'recurring' AND name IS NOT NULL DO NOTHING
+    RETURNING id
+), lane AS (
+    INSERT INTO lanes (cell, queue, priority, tenant_id)
+    SELECT DISTINCT $1::smallint, queue, priority, tenant_id FROM given
+    ON CONFLICT DO NOTHING
+), born AS (
+    INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by)
+    SELECT $1, id, fire_at, tenant_id, queue, priority, due_at, due_at, start_by
+    FROM given WHERE kind = 'once'
+)
+SELECT g.id FROM given g LEFT JOIN defined d USING (id) WHERE d.id IS NULL
+UNION ALL
+SELECT NULL FROM (SELECT pg_notify('tocsin', $17)) AS notice WHERE $17 IS NOT NULL

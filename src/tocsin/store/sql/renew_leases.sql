@@ -1,0 +1,19 @@
+-- The heartbeat of a node: presence, renewal of its leases, and what it needs to see of the others.
+-- Called by LeaseStore.renew every third of a ttl: the only statement of an idle scheduler.
+-- A lease that has expired is not renewed even if nobody took it: its holder stopped trusting it earlier.
+WITH me AS (
+    UPDATE nodes SET seen_at = tocsin_now(), expires_at = tocsin_now() + $2::interval, stats = $3::jsonb
+    WHERE id = $1
+    RETURNING id
+), kept AS (
+    UPDATE shards SET expires_at = tocsin_now() + $2::interval
+    WHERE owner = $1 AND expires_at > tocsin_now() AND EXISTS (SELECT FROM me)
+    RETURNING shard, epoch
+)
+SELECT tocsin_now() AS now, EXISTS (SELECT FROM me) AS known,
+       (SELECT count(*) FROM nodes WHERE 'scheduler' = ANY (roles) AND (expires_at > tocsin_now() OR id = $1))::integer
+           AS schedulers,
+       (SELECT count(*) FROM shards)::integer AS shards,
+       (SELECT count(*) FROM shards WHERE owner IS NULL OR expires_at <= tocsin_now())::integer AS free,
+       coalesce((SELECT array_agg(shard) FROM kept), '{}') AS held,
+       coalesce((SELECT array_agg(epoch) FROM kept), '{}') AS epochs

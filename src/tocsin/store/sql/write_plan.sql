@@ -1,0 +1,47 @@
+-- Advance cursors and insert the planned executions and skips, all or nothing, fenced by lease epoch.
+-- Called by PlanStore.write. Locks: the shards' rows FOR SHARE (a takeover waits for us, or we see it and write
+-- nothing), the jobs, the new rows. A job moves only if it is active and its version and cursor are those that
+-- were read; its executions and skips are written only if it moved.
+-- Returns how many shards were still ours, how many jobs moved, how many executions were new.
+WITH own AS (
+    SELECT s.shard
+    FROM unnest($3::smallint[], $4::bigint[]) AS f (shard, epoch)
+    JOIN shards s ON s.shard = f.shard
+    WHERE s.owner = $2 AND s.epoch = f.epoch AND s.expires_at > tocsin_now()
+    FOR SHARE OF s
+), moved AS (
+    UPDATE jobs j
+    SET next_fire_at = c.cursor, fire_count = j.fire_count + c.fires,
+        state = CASE WHEN c.cursor IS NULL THEN 'completed' ELSE j.state END
+    FROM unnest($5::uuid[], $6::smallint[], $7::timestamptz[], $8::integer[], $9::timestamptz[], $10::integer[])
+        AS c (id, shard, expected, version, cursor, fires)
+    WHERE j.cell = $1 AND j.id = c.id AND j.state = 'active' AND j.next_fire_at = c.expected
+      AND j.version = c.version AND c.shard IN (SELECT shard FROM own)
+    RETURNING j.id, j.tenant_id, j.queue, j.priority
+), fire AS (
+    SELECT m.id, m.tenant_id, m.queue, f.fire_at, f.start_by,
+           CASE WHEN f.late THEN $17::smallint ELSE m.priority END AS priority,
+           CASE WHEN f.late THEN 'catch_up' ELSE 'schedule' END AS cause
+    FROM unnest($11::uuid[], $12::timestamptz[], $13::boolean[], $14::timestamptz[]) AS f (id, fire_at, late, start_by)
+    JOIN moved m USING (id)
+), lane AS (
+    INSERT INTO lanes (cell, queue, priority, tenant_id)
+    SELECT DISTINCT $1::smallint, queue, priority, tenant_id FROM fire
+    ON CONFLICT DO NOTHING
+), planned AS (
+    INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause)
+    SELECT $1, id, fire_at, tenant_id, queue, priority, fire_at, greatest(fire_at, tocsin_now()), start_by, cause
+    FROM fire
+    ON CONFLICT DO NOTHING
+    RETURNING 1
+), skipped AS (
+    INSERT INTO history (cell, job_id, fire_at, fire_until, fire_count, tenant_id, queue, priority, cause, state,
+                         due_at, run_at, finished_at, attempt, reason)
+    SELECT $1, m.id, k.first, k.last, k.count, m.tenant_id, m.queue, m.priority, 'schedule', 'skipped',
+           k.first, k.first, tocsin_now(), 1, k.reason
+    FROM jsonb_to_recordset($15::jsonb) AS k (id uuid, first timestamptz, last timestamptz, count integer, reason text)
+    JOIN moved m USING (id)
+)
+SELECT (SELECT count(*) FROM own)::integer AS own, (SELECT count(*) FROM moved)::integer AS moved,
+       (SELECT count(*) FROM planned)::integer AS planned,
+       CASE WHEN $16 THEN pg_notify('tocsin', 'ready') END AS notice

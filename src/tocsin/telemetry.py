@@ -1,0 +1,119 @@
+"""What a node counts, and how the fleet shows it.
+
+Each process counts in its own registry. Nodes without an HTTP port send a snapshot with every heartbeat into
+their row of `nodes`; the API merges those into `/metrics` under a `node` label, so one scrape of any API
+process sees the whole fleet. Names are listed in docs/operating/metrics.md.
+"""
+
+import logging
+import sys
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from tocsin.domain.instant import MILLISECOND, SECOND, Span
+
+_LAG_BOUNDS: Final[tuple[Span, ...]] = tuple(
+    round(ms * MILLISECOND)
+    for ms in (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000)
+)
+
+
+class LagHistogram(Collector):
+    """Start lag in seconds. Fed in batches: a drain starts tens of thousands of executions per second."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(_LAG_BOUNDS) + 1)
+        self._sum = 0
+
+    def observe(self, lags: Iterable[Span]) -> None:
+        """Count lags given in microseconds."""
+        counts = self._counts
+        for lag in lags:
+            counts[bisect_left(_LAG_BOUNDS, lag)] += 1
+            self._sum += lag
+
+    def collect(self) -> Iterator[Metric]:
+        total, buckets = 0, []
+        for bound, count in zip((*_LAG_BOUNDS, None), self._counts, strict=True):
+            total += count
+            buckets.append(("+Inf" if bound is None else repr(bound / SECOND), total))
+        yield HistogramMetricFamily(
+            "tocsin_start_lag_seconds", "From due to started", buckets=buckets, sum_value=self._sum / SECOND
+        )
+
+
+class Telemetry:
+    """The counters of one process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.lag = LagHistogram()
+        self.registry.register(self.lag)
+        self.planned = self._counter("planned", "Executions made from schedules")
+        self.duplicates_rejected = self._counter("duplicates_rejected", "Planned executions that existed already")
+        self.claimed = self._counter("claimed", "Executions claimed")
+        self.started = self._counter("started", "Attempts started")
+        self.not_started = self._counter("not_started", "Claims that were cancelled or lost before their start")
+        self.finished = self._counter("finished", "Executions moved to history, by state", "state")
+        self.retried = self._counter("retried", "Failed attempts that will be tried again")
+        self.reclaimed = self._counter("reclaimed", "Executions taken back from lost workers")
+        self.stale_writes = self._counter("stale_writes", "Writes refused because ownership had passed on", "kind")
+        self.leases_lost = self._counter("leases_lost", "Shard leases lost or given back")
+        self.created = self._counter("jobs_created", "Jobs created")
+        self.requests = self._counter("http_requests", "API requests, by status", "status")
+        self.shards_held = self._gauge("shards_held", "Shard leases held")
+        self.held = self._gauge("executions_held", "Claimed executions waiting in memory for their instant")
+        self.running = self._gauge("executions_running", "Attempts under way")
+        self.saturation = self._gauge("worker_saturation", "Share of the worker's concurrency in use")
+
+    def snapshot(self) -> str:
+        """All samples as JSON, for the node's row."""
+        families = [
+            (m.name, m.type, m.documentation, [(s.name, s.labels, s.value) for s in m.samples])
+            for m in self.registry.collect()
+        ]
+        return msgspec.json.encode(families).decode()
+
+    def _counter(self, name: str, words: str, *labels: str) -> Counter:
+        return Counter(f"tocsin_{name}", words, labels, registry=self.registry)
+
+    def _gauge(self, name: str, words: str) -> Gauge:
+        return Gauge(f"tocsin_{name}", words, registry=self.registry)
+
+
+def merge(snapshots: Sequence[tuple[str, str]]) -> list[Metric]:
+    """Snapshots of several nodes as metric families, each sample labelled with its node."""
+    families: dict[str, Metric] = {}
+    for node, text in snapshots:
+        for name, kind, words, samples in msgspec.json.decode(text) or ():
+            family = families.setdefault(name, Metric(name, words, kind))
+            for sample, labels, value in samples:
+                family.add_sample(sample, {**labels, "node": node}, value)
+    return list(families.values())
+
+
+def set_up_logging(form: str, level: str, **context: Any) -> None:
+    """Structured logs on standard error: for people on a terminal, as JSON elsewhere."""
+    pretty = form == "text" or (form == "auto" and sys.stderr.isatty())
+    renderer: Any = structlog.dev.ConsoleRenderer() if pretty else structlog.processors.JSONRenderer()
+    errors = [] if pretty else [structlog.processors.dict_tracebacks]
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="%H:%M:%S" if pretty else "iso", utc=not pretty),
+            *errors,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper(), logging.INFO)),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    structlog.contextvars.bind_contextvars(**context)

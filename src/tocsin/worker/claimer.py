@@ -1,0 +1,115 @@
+"""Takes executions out of the queue, a little before they are due.
+
+One look asks every lane for its next run time; lanes with something due within the claim-ahead window are
+allotted shares of the free capacity, and one statement claims it all. What is due comes back started and runs
+at once; the rest waits in the timetable. Between looks the claimer sleeps until the next known run time is
+near; notices bring that forward, and an ordinary look happens every so often in case one was lost.
+"""
+
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
+from tocsin.failpoints import Failpoints
+from tocsin.queue.lanes import LaneView, allot
+from tocsin.queue.postgres import Claim, PostgresQueue
+from tocsin.service import AGAIN_NOW, Report
+from tocsin.telemetry import Telemetry
+from tocsin.worker.runner import Runner
+from tocsin.worker.settler import Settler
+from tocsin.worker.timetable import Timetable
+
+_LOOK_VALID: Final = 200 * MILLISECOND
+_BACKLOG_BATCHES: Final = 4
+_BLOCKED: Final = 50 * MILLISECOND
+
+
+class Claimer:
+    """Fills the timetable and the runner."""
+
+    name = "claimer"
+
+    def __init__(
+        self,
+        queue: PostgresQueue,
+        timetable: Timetable,
+        runner: Runner,
+        settler: Settler,
+        telemetry: Telemetry,
+        failpoints: Failpoints,
+        *,
+        ahead: float,
+        batch: int,
+        held_max: int,
+        queues: tuple[str, ...] = (),
+    ) -> None:
+        self.interval = ahead * 0.75
+        self._queue = queue
+        self._timetable = timetable
+        self._runner = runner
+        self._settler = settler
+        self._telemetry = telemetry
+        self._failpoints = failpoints
+        self._ahead: Span = round(ahead * SECOND)
+        self._batch = batch
+        self._held_max = held_max
+        self._queues = frozenset(queues)
+        self._views: list[LaneView] = []
+        self._looked_at: Instant = 0
+        self.blocked = False
+        """Whether there was work but no room for it."""
+        self.earlier: Callable[[], None] = lambda: None
+        """Called when the timetable's next instant moved forward."""
+
+    async def run_once(self, now: Instant) -> Report:
+        """Look if the last look is old, then claim what the capacity allows."""
+        if now - self._looked_at > _LOOK_VALID or not self._views:
+            self._views = [view for view in await self._queue.peek(now) if self._serves(view)]
+            self._looked_at = now
+        ready = [view for view in self._views if view.next_run_at <= now + self._ahead]
+        room = self._room(any(view.next_run_at <= now for view in ready))
+        self.blocked = bool(ready) and room <= 0
+        if self.blocked:
+            return Report(again_at=now + _BLOCKED)  # or as soon as the runner has room again
+        if not ready:
+            return self._rest(now)
+        claims = await self._queue.claim(allot(ready, room), now + self._ahead, secrets.randbits(63), now)
+        await self._failpoints.reach("claimer.claimed")
+        self._telemetry.claimed.inc(len(claims))
+        self._dispatch(claims)
+        if len(claims) < room:
+            self._looked_at = 0  # the lanes are not what they were
+        return Report(done=len(claims), again_at=AGAIN_NOW if claims else self._rest(now).again_at)
+
+    def forget_look(self) -> None:
+        """Something new is in the queue: the next run looks again."""
+        self._looked_at = 0
+
+    def _serves(self, view: LaneView) -> bool:
+        return not self._queues or view.lane.queue in self._queues
+
+    def _room(self, due: bool) -> int:
+        """How many executions may be taken now. What is due needs a free call, what is ahead only memory."""
+        if self._settler.backlog > _BACKLOG_BATCHES * self._batch:
+            return 0
+        held = self._held_max - len(self._timetable)
+        return min(self._batch, held, self._runner.free - self._overdue()) if due else min(self._batch, held)
+
+    def _overdue(self) -> int:
+        """Held claims that already wait for a free call come first."""
+        return len(self._timetable) if self._timetable and self._runner.free <= 0 else 0
+
+    def _dispatch(self, claims: list[Claim]) -> None:
+        started = [claim for claim in claims if claim.started_at is not None]
+        if started:
+            self._runner.run(started)
+        if len(started) < len(claims) and self._timetable.add([c for c in claims if c.started_at is None]):
+            self.earlier()
+        self._telemetry.held.set(len(self._timetable))
+
+    def _rest(self, now: Instant) -> Report:
+        """Sleep until the next known run time is near, but never longer than the interval."""
+        latest = now + round(self.interval * SECOND)
+        coming = [view.next_run_at - self._ahead for view in self._views if view.next_run_at > now + self._ahead]
+        return Report(again_at=min([latest, *coming]))

@@ -1,0 +1,54 @@
+"""Keeps long claims alive, and hears about cancellations and losses.
+
+Most executions end long before their claim's deadline and never cost a heartbeat. Only claims that are still
+held when more than half of their time is over are extended, all of them in one statement.
+"""
+
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from tocsin.domain.instant import SECOND, Instant, Span
+from tocsin.queue.postgres import Claim, PostgresQueue
+from tocsin.service import Report
+from tocsin.worker.runner import Runner
+
+_log = structlog.get_logger()
+
+
+class Heartbeat:
+    """Extends claims that are running, waiting to be started, or waiting to be settled."""
+
+    name = "heartbeat"
+
+    def __init__(
+        self, queue: PostgresQueue, runner: Runner, waiting: Callable[[], Iterable[Claim]], *, claim_ttl: float
+    ) -> None:
+        self.interval = claim_ttl / 5
+        self._queue = queue
+        self._runner = runner
+        self._waiting = waiting
+        self._late: Span = round(claim_ttl * 0.5 * SECOND)
+        self._asked_to_stop = False
+
+    def look_for_stops(self) -> None:
+        """Somebody asked a running execution to stop; the next run finds out whether it is one of ours."""
+        self._asked_to_stop = True
+
+    async def run_once(self, now: Instant) -> Report:
+        """Extend what needs it; stop what was cancelled; let go of what was lost."""
+        running = self._runner.claims()
+        stops, self._asked_to_stop = self._asked_to_stop, False
+        claims = [claim for claim in (*running, *self._waiting()) if claim.deadline_at - now < self._late]
+        if stops:
+            claims = list({claim.key: claim for claim in (*claims, *running)}.values())
+        if not claims:
+            return Report()
+        lost, cancelled = await self._queue.extend(claims)
+        for claim in lost:
+            self._runner.abandon(claim)
+        for claim in cancelled:
+            self._runner.stop(claim)
+        if lost:
+            _log.warning("claims.lost_while_running", count=len(lost))
+        return Report(done=len(claims))

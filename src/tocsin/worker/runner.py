@@ -1,0 +1,173 @@
+"""Runs attempts.
+
+A started claim becomes a call to its target: trivial targets inline, the others as one task each, at most
+`concurrency` at a time. Whatever a target does (refuse, hang, answer nonsense, raise) ends as an outcome that
+is handed to the settler. A claim that was lost is abandoned without an outcome: it belongs to somebody else.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+import msgspec
+import structlog
+
+from tocsin.clock import Clock
+from tocsin.domain.ids import ExecutionKey, execution_text
+from tocsin.domain.instant import SECOND, Span, parse_span
+from tocsin.domain.lifecycle import State
+from tocsin.domain.outcome import Outcome, Verdict
+from tocsin.domain.policy import Policies
+from tocsin.domain.target import NoopTarget, Target, timeout_of
+from tocsin.failpoints import Failpoints
+from tocsin.queue.postgres import Claim
+from tocsin.telemetry import Telemetry
+from tocsin.worker.settler import Settlement, Settler, lost_by_stopping
+
+_CALLS_REMEMBERED: Final = 8192
+_log = structlog.get_logger()
+
+
+class Caller(Protocol):
+    """Knows how to call one kind of target."""
+
+    async def call(self, claim: Claim, target: Target, timeout: float) -> Outcome:
+        """One attempt. `timeout` is in seconds and covers all of it."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """What a job's text says to do."""
+
+    target: Target
+    timeout: Span
+
+
+class Runner:
+    """The attempts under way on this worker."""
+
+    def __init__(
+        self,
+        callers: Mapping[type, Caller],
+        settler: Settler,
+        clock: Clock,
+        telemetry: Telemetry,
+        failpoints: Failpoints,
+        *,
+        concurrency: int,
+    ) -> None:
+        self._callers = callers
+        self._settler = settler
+        self._clock = clock
+        self._telemetry = telemetry
+        self._failpoints = failpoints
+        self._concurrency = concurrency
+        self._tasks: dict[ExecutionKey, tuple[Claim, asyncio.Task[None]]] = {}
+        self._stopping: set[ExecutionKey] = set()
+        self._calls: dict[tuple[str | None, str | None], Call] = {}
+        self.freed: Callable[[], None] = lambda: None
+
+    @property
+    def free(self) -> int:
+        """How many more calls may begin."""
+        return self._concurrency - len(self._tasks)
+
+    def claims(self) -> list[Claim]:
+        """Claims of the attempts under way."""
+        return [claim for claim, _ in self._tasks.values()]
+
+    def run(self, claims: Sequence[Claim]) -> None:
+        """Begin attempts that have been started in the database."""
+        now = self._clock.now()
+        self._telemetry.started.inc(len(claims))
+        self._telemetry.lag.observe(
+            [(c.started_at or now) - (c.due_at if c.attempt == 1 else c.run_at) for c in claims]
+        )
+        trivial: list[Claim] = []
+        for claim in claims:
+            if claim.target is None:
+                self._settler.put(Settlement(claim, _CANCELLED, now, reason="job deleted"))
+                continue
+            call = self._calls.get((claim.target, claim.policies)) or self._read(claim)
+            if type(call.target) is NoopTarget:
+                trivial.append(claim)
+            else:
+                task = asyncio.create_task(self._attempt(claim, call))
+                self._tasks[claim.key] = (claim, task)
+        if trivial:
+            self._settler.put_succeeded(trivial, now)
+        self._telemetry.running.set(len(self._tasks))
+        self._telemetry.saturation.set(len(self._tasks) / self._concurrency)
+
+    def expire(self, claim: Claim) -> None:
+        """End a claim whose latest start has passed; it was never started."""
+        reason = "not started by its latest start"
+        self._settler.put(Settlement(claim, _EXPIRED, self._clock.now(), State.EXPIRED, reason))
+
+    def stop(self, claim: Claim) -> None:
+        """Cancel an attempt on request; it ends as cancelled."""
+        if entry := self._tasks.get(claim.key):
+            self._stopping.add(claim.key)
+            entry[1].cancel()
+
+    def abandon(self, claim: Claim) -> None:
+        """Give up an attempt whose claim was lost."""
+        if entry := self._tasks.pop(claim.key, None):
+            entry[1].cancel()
+            self._telemetry.stale_writes.labels("heartbeat").inc()
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for the attempts under way; give up what takes longer."""
+        tasks = [task for _, task in self._tasks.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        left = list(self._tasks.values())
+        for claim, task in left:
+            self._tasks.pop(claim.key, None)
+            task.cancel()
+            self._settler.put(lost_by_stopping(claim, self._clock.now()))
+        if left:
+            _log.warning("runner.gave_up_calls", count=len(left))
+
+    async def _attempt(self, claim: Claim, call: Call) -> None:
+        key = claim.key
+        try:
+            outcome = await self._call(claim, call)
+        except asyncio.CancelledError:
+            if key not in self._tasks:
+                return  # abandoned: the claim is somebody else's, and so is the outcome
+            outcome = _CANCELLED
+        finally:
+            self._stopping.discard(key)
+        self._tasks.pop(key, None)
+        self._settler.put(Settlement(claim, outcome, self._clock.now()))
+        self.freed()
+
+    async def _call(self, claim: Claim, call: Call) -> Outcome:
+        await self._failpoints.reach("runner.before_call")
+        try:
+            async with asyncio.timeout(call.timeout / SECOND):
+                outcome = await self._callers[type(call.target)].call(claim, call.target, call.timeout / SECOND)
+        except TimeoutError:
+            outcome = Outcome(Verdict.TIMED_OUT, error=f"no answer within {call.timeout / SECOND:g} s")
+        except Exception as error:  # noqa: BLE001 - a defect in a caller must not lose the execution
+            _log.error("runner.call_failed", execution=execution_text(claim.key), exc_info=error)
+            outcome = Outcome(Verdict.FAILED, error=f"internal error: {type(error).__name__}")
+        await self._failpoints.reach("runner.called")
+        return outcome
+
+    def _read(self, claim: Claim) -> Call:
+        """Decode a target and its policies once per text: a herd of equal jobs shares one."""
+        if len(self._calls) > _CALLS_REMEMBERED:
+            self._calls.clear()
+        target: Target = msgspec.json.decode(claim.target or "", type=Target)
+        policies = msgspec.json.decode(claim.policies or "{}", type=Policies)
+        timeout = timeout_of(target)
+        if policies.timeout is not None:
+            timeout = min(timeout, parse_span(policies.timeout, "timeout"))
+        call = Call(target, timeout)
+        self._calls[claim.target, claim.policies] = call
+        return call
+
+
+_CANCELLED: Final = Outcome(Verdict.CANCELLED, error="cancelled while running")
+_EXPIRED: Final = Outcome(Verdict.CANCELLED)

@@ -1,0 +1,178 @@
+"""Writes outcomes down, in batches.
+
+Outcomes gather while the previous batch is being written, so the batch size follows the load by itself: one
+at a time when idle, a thousand under a drain. A batch is repeated until the database has answered: settling
+is fenced by the claim's token and looks up what an unanswered try achieved, so repetition is harmless. A claim
+that was lost meanwhile is counted and dropped: the newer attempt's result stands.
+"""
+
+import random
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import structlog
+
+from tocsin.clock import Clock
+from tocsin.domain.ids import execution_text
+from tocsin.domain.instant import MILLISECOND, Instant
+from tocsin.domain.lifecycle import State
+from tocsin.domain.outcome import SUCCEEDED, Attempt, Outcome, TryAgain, Verdict, decide, fingerprint
+from tocsin.domain.policy import Policies, Retry
+from tocsin.failpoints import Failpoints
+from tocsin.queue.postgres import Again, Claim, Finish, PostgresQueue
+from tocsin.service import AGAIN_NOW, Report
+from tocsin.telemetry import Telemetry
+
+_BATCH: Final = 1000
+_POLICIES_REMEMBERED: Final = 4096
+_YIELD: Final = 5 * MILLISECOND
+_log = structlog.get_logger()
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """A claim and what became of it. `ended` overrides the outcome for what never started."""
+
+    claim: Claim
+    outcome: Outcome
+    finished_at: Instant
+    ended: State | None = None
+    reason: str | None = None
+
+
+class Settler:
+    """Buffers settlements and writes them."""
+
+    name = "settler"
+    interval = 60.0  # woken by `put`
+
+    def __init__(
+        self,
+        queue: PostgresQueue,
+        clock: Clock,
+        telemetry: Telemetry,
+        failpoints: Failpoints,
+        *,
+        node_id: int,
+        yield_to: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._telemetry = telemetry
+        self._failpoints = failpoints
+        self._node_id = node_id
+        self._yield_to = yield_to
+        self._buffer: deque[Settlement] = deque()
+        self._writing: list[Settlement] = []
+        self._retry_of: dict[str | None, Retry] = {None: Retry()}
+        self.wake: Callable[[], None] = lambda: None
+        self.settled: Callable[[], None] = lambda: None
+
+    @property
+    def backlog(self) -> int:
+        """Settlements not yet written."""
+        return len(self._buffer) + len(self._writing)
+
+    def claims(self) -> list[Claim]:
+        """Claims still held although their attempt is over."""
+        return [s.claim for s in (*self._writing, *self._buffer)]
+
+    def put(self, settlement: Settlement) -> None:
+        """Hand over an outcome."""
+        self._buffer.append(settlement)
+        self.wake()
+
+    def put_succeeded(self, claims: list[Claim], now: Instant) -> None:
+        """Hand over a batch that succeeded without more to say."""
+        self._buffer.extend([Settlement(claim, SUCCEEDED, now) for claim in claims])
+        self.wake()
+
+    async def run_once(self, now: Instant) -> Report:
+        """Write one batch. What a failed call leaves is written by the next run."""
+        if self._yield_to() and self.backlog < 20 * _BATCH:
+            return Report(again_at=now + _YIELD)  # starting what is due comes first
+        while self._buffer and len(self._writing) < _BATCH:
+            self._writing.append(self._buffer.popleft())
+        if not self._writing:
+            return Report()
+        await self._failpoints.reach("settler.before")
+        await self._write(self._writing)
+        done = len(self._writing)
+        self._writing = []
+        await self._failpoints.reach("settler.written")
+        self.settled()
+        return Report(done=done, again_at=AGAIN_NOW if self._buffer else None)
+
+    async def _write(self, settlements: list[Settlement]) -> None:
+        finishes: list[Finish] = []
+        agains: list[Again] = []
+        for settlement in settlements:
+            decided = self._decide(settlement)
+            if isinstance(decided, Finish):
+                finishes.append(decided)
+            else:
+                agains.append(decided)
+        lost: list[Claim] = []
+        if finishes:
+            lost += await self._queue.finish(finishes)
+        if agains:
+            lost += await self._queue.retry(agains)
+        self._count(finishes, agains, lost)
+
+    def _decide(self, settlement: Settlement) -> Finish | Again:
+        claim, outcome = settlement.claim, settlement.outcome
+        if outcome is SUCCEEDED and settlement.ended is None:
+            return Finish(claim, "succeeded", settlement.finished_at)
+        if settlement.ended is not None:
+            return Finish(claim, settlement.ended, settlement.finished_at, reason=settlement.reason)
+        attempts_made = claim.attempt - claim.earlier_attempts
+        decision = decide(outcome, self._retry(claim), attempts_made, settlement.finished_at, random.random())
+        if isinstance(decision, TryAgain):
+            return Again(claim, decision.run_at, _record(settlement, self._node_id))
+        error = outcome.error if decision.state is not State.SUCCEEDED else None
+        return Finish(
+            claim,
+            decision.state,
+            settlement.finished_at,
+            msgspec.json.encode(outcome).decode(),
+            settlement.reason or error,
+            fingerprint(error) if error and decision.state is State.DEAD else None,
+        )
+
+    def _retry(self, claim: Claim) -> Retry:
+        """Policies come as text and repeat: decode each text once."""
+        found = self._retry_of.get(claim.policies)
+        if found is None:
+            if len(self._retry_of) > _POLICIES_REMEMBERED:
+                self._retry_of = {None: Retry()}
+            found = msgspec.json.decode(claim.policies or "{}", type=Policies).retry
+            self._retry_of[claim.policies] = found
+        return found
+
+    def _count(self, finishes: list[Finish], agains: list[Again], lost: list[Claim]) -> None:
+        for state, number in Counter(finish.state for finish in finishes).items():
+            self._telemetry.finished.labels(state).inc(number)
+        self._telemetry.retried.inc(len(agains))
+        if lost:
+            self._telemetry.stale_writes.labels("settle").inc(len(lost))
+            _log.warning("claims.lost_before_settling", count=len(lost), first=execution_text(lost[0].key))
+
+
+def _record(settlement: Settlement, node_id: int) -> str:
+    claim, outcome = settlement.claim, settlement.outcome
+    record = Attempt(
+        claim.attempt,
+        outcome.verdict,
+        claim.started_at,
+        settlement.finished_at,
+        node_id,
+        outcome.error,
+        outcome.detail,
+    )
+    return msgspec.json.encode(record).decode()
+
+
+def lost_by_stopping(claim: Claim, now: Instant) -> Settlement:
+    """The settlement of a call that the worker had to give up to stop in time."""
+    return Settlement(claim, Outcome(Verdict.FAILED, error="the worker stopped before the call was over"), now)

@@ -1,0 +1,75 @@
+"""Fires held claims on their instant.
+
+At the instant one batched `start` asks the database for the fire-or-skip decision; only what it grants runs.
+Never early: a timer may wake up to a millisecond too soon, in which case nothing is due yet and the loop sleeps
+the rest.
+"""
+
+from typing import Final
+
+from tocsin.domain.instant import MILLISECOND, Instant
+from tocsin.failpoints import Failpoints
+from tocsin.queue.postgres import Claim, PostgresQueue
+from tocsin.service import AGAIN_NOW, Report
+from tocsin.telemetry import Telemetry
+from tocsin.worker.runner import Runner
+from tocsin.worker.timetable import Timetable
+
+_BATCH: Final = 1000
+_BUSY: Final = 5 * MILLISECOND
+
+
+class Starter:
+    """Moves due claims from the timetable to the runner."""
+
+    name = "starter"
+    interval = 60.0  # woken when the timetable changes
+
+    def __init__(
+        self,
+        queue: PostgresQueue,
+        timetable: Timetable,
+        runner: Runner,
+        telemetry: Telemetry,
+        failpoints: Failpoints,
+    ) -> None:
+        self._queue = queue
+        self._timetable = timetable
+        self._runner = runner
+        self._telemetry = telemetry
+        self._failpoints = failpoints
+        self._unanswered: list[Claim] = []
+
+    def overdue(self, now: Instant) -> bool:
+        """Whether something waits to be started."""
+        next_at = self._timetable.next_at()
+        return next_at is not None and next_at <= now and self._runner.free > 0
+
+    async def run_once(self, now: Instant) -> Report:
+        """Start what is due, as far as calls may begin."""
+        if self._runner.free <= 0:
+            return Report(again_at=now + _BUSY)
+        due = self._take_due(now)
+        if due:
+            await self._start(due)
+        return Report(done=len(due), again_at=AGAIN_NOW if due else self._timetable.next_at())
+
+    def _take_due(self, now: Instant) -> list[Claim]:
+        """Due claims, those first whose start was asked for without an answer: asking again is harmless."""
+        due = self._unanswered or self._timetable.pop_due(now, min(_BATCH, self._runner.free))
+        self._unanswered = []
+        for claim in [claim for claim in due if claim.start_by is not None and claim.start_by <= now]:
+            due.remove(claim)
+            self._runner.expire(claim)
+        return due
+
+    async def _start(self, due: list[Claim]) -> None:
+        await self._failpoints.reach("starter.before")
+        self._unanswered = due
+        started = await self._queue.start(due)
+        self._unanswered = []
+        await self._failpoints.reach("starter.started")
+        self._telemetry.not_started.inc(len(due) - len(started))
+        self._telemetry.held.set(len(self._timetable))
+        if started:
+            self._runner.run(started)

@@ -1,0 +1,186 @@
+"""Sends one HTTP/1.1 request and returns its answer, whatever stands at the other end.
+
+The life of a request: a place in line at its origin → an idle connection, or resolve, check, connect → one write →
+one bounded answer → the connection kept or closed. Everything happens inside the request's total time.
+
+Invariants:
+
+* A name is resolved once per connection. **Every** address it gave is put to the policy; one that is refused
+  refuses the delivery, since a name that mixes inner and outer addresses is an attack or a mistake. A checked
+  address is then connected to as it is, and the peer's address is verified before the first byte is sent.
+  Host header and TLS server name stay the name that the user wrote.
+* Redirects are answers, not orders. No proxy is read from the environment. Nothing is decompressed.
+* A connection goes back to the pool only after a whole answer; failure and cancellation close it.
+* A request is written twice only when the first writing provably reached nobody (see `http_connection`).
+* A refusal by policy happens before anything is sent and reads the same whatever listens there.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Sequence
+from ipaddress import IPv4Address, ip_address
+from typing import Final
+
+from tocsin.domain.addresses import Address, AddressPolicy, TargetUrl, unmapped
+from tocsin.worker.targets.http_connection import HttpConnection
+from tocsin.worker.targets.http_exchange import (
+    Answer,
+    DeliveryFailed,
+    FailureKind,
+    HttpLimits,
+    OutgoingRequest,
+    RequestUnseen,
+    encode_request,
+)
+from tocsin.worker.targets.http_pool import HttpPool, Origin
+from tocsin.worker.targets.resolver import Resolver
+
+_MAX_ADDRESSES_TRIED: Final = 4
+_TLS_GOODBYE_SECONDS: Final = 1.0
+
+
+class HttpClient:
+    """One per process and event loop, shared by all tenants. Owns the resolver it is given."""
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        policy: AddressPolicy,
+        *,
+        limits: HttpLimits | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._resolver = resolver
+        self._policy = policy
+        self._limits = limits or HttpLimits()
+        self._ssl = ssl_context or _default_ssl_context()
+        self._pool = HttpPool(self._limits)
+
+    async def send(self, request: OutgoingRequest) -> Answer:
+        """Deliver a request, or raise DeliveryFailed."""
+        data = encode_request(request)
+        deadline = asyncio.get_running_loop().time() + request.total_timeout
+        try:
+            origin = self._pool.enter_now(request.url) or await self._wait_in_line(request.url, deadline)
+            try:
+                return await self._deliver(origin, request, data, deadline)
+            finally:
+                self._pool.leave(origin)
+        except TimeoutError:
+            raise DeliveryFailed(
+                FailureKind.TIMEOUT, f"no whole answer within {request.total_timeout:g} s"
+            ) from None
+
+    async def close(self) -> None:
+        """End every connection; requests still under way fail as closed."""
+        self._resolver.close()
+        await self._pool.close()
+
+    async def _wait_in_line(self, url: TargetUrl, deadline: float) -> Origin:
+        async with asyncio.timeout_at(deadline):
+            return await self._pool.enter(url)
+
+    async def _deliver(
+        self, origin: Origin, request: OutgoingRequest, data: bytes, deadline: float
+    ) -> Answer:
+        connection = self._pool.take_idle(origin)
+        if connection is not None:
+            try:
+                return await self._exchange(origin, connection, request, data, deadline)
+            except RequestUnseen:
+                pass  # it reached nobody, so what follows is the first real try
+        async with asyncio.timeout_at(deadline):
+            connection = await self._connect(request.url, request.connect_timeout)
+        return await self._exchange(origin, connection, request, data, deadline)
+
+    async def _exchange(
+        self,
+        origin: Origin,
+        connection: HttpConnection,
+        request: OutgoingRequest,
+        data: bytes,
+        deadline: float,
+    ) -> Answer:
+        try:
+            answer = await connection.exchange(data, bodiless=request.method == "HEAD", deadline=deadline)
+        except BaseException:
+            connection.abort()
+            raise
+        self._pool.keep(origin, connection)
+        return answer
+
+    async def _connect(self, url: TargetUrl, seconds: float) -> HttpConnection:
+        if self._pool.closed:
+            raise DeliveryFailed(FailureKind.CLOSED, "this client is closed")
+        addresses = await self._vetted_addresses(url)
+        deadline = asyncio.get_running_loop().time() + seconds
+        failure = DeliveryFailed(FailureKind.DNS, "the name has no address")
+        for tries_left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+            # An even share each, so that the last address still gets a try when the first ones swallow packets.
+            share = (deadline - asyncio.get_running_loop().time()) / tries_left
+            try:
+                async with asyncio.timeout(share):
+                    return await self._open(url, address)
+            except TimeoutError:
+                failure = DeliveryFailed(FailureKind.TIMEOUT, f"no connection within {seconds:g} s")
+            except OSError as error:
+                failure = DeliveryFailed(FailureKind.CONNECT, f"could not connect: {error.strerror or error}")
+        raise failure
+
+    async def _vetted_addresses(self, url: TargetUrl) -> Sequence[Address]:
+        addresses = (url.address,) if url.address is not None else await self._resolver.resolve(url.host)
+        for address in addresses:
+            if reason := self._policy.refusal(url, address):
+                raise DeliveryFailed(FailureKind.REFUSED_ADDRESS, reason)
+        return addresses[:_MAX_ADDRESSES_TRIED]
+
+    async def _open(self, url: TargetUrl, address: Address) -> HttpConnection:
+        sock = await _connect_socket(address, url.port)
+        tls = url.scheme == "https"
+        try:
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: HttpConnection(sock.fileno(), self._limits),
+                sock=sock,
+                ssl=self._ssl if tls else None,
+                server_hostname=url.host if tls else None,
+                ssl_shutdown_timeout=_TLS_GOODBYE_SECONDS if tls else None,
+            )
+        except (ssl.SSLError, ConnectionError) as error:
+            raise DeliveryFailed(FailureKind.TLS, f"no TLS connection: {_tls_reason(error)}") from None
+        self._pool.adopt(connection)
+        return connection
+
+
+async def _connect_socket(address: Address, port: int) -> socket.socket:
+    """A connected socket, its peer verified to be the address that was checked."""
+    family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)  # noqa: FBT003 - the socket module's own signature
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await asyncio.get_running_loop().sock_connect(sock, (str(address), port))
+        _verify_peer(sock, address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _verify_peer(sock: socket.socket, address: Address) -> None:
+    if unmapped(ip_address(sock.getpeername()[0])) != unmapped(address):
+        raise DeliveryFailed(
+            FailureKind.REFUSED_ADDRESS, "the connection led elsewhere than to the checked address"
+        )
+
+
+def _default_ssl_context() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def _tls_reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    return error.strerror or str(error) or "the target closed the connection"

@@ -1,0 +1,200 @@
+"""Which connection carries the next request, how many there may be, and for how long.
+
+A request first gets a place in the line of its origin (scheme, host, port), then in the line of the whole client;
+both serve in order of arrival, so a slow target holds up only those who call it. Who has a place may take an idle
+connection of that origin or open a new one. Idle connections are reused newest first, so that the surplus ages
+when traffic falls; the oldest of all goes first when there are too many, and each goes after `idle_seconds`.
+
+Time passes in one tick for all connections: a timer of its own for each request costs more than reading its
+answer does (3 µs against 5 µs per request, on uvloop). So deadlines are kept to the next tick, never early.
+
+Invariant: a connection is idle here, or in the hands of exactly one caller, or closed.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from typing import Final
+
+from tocsin.domain.addresses import TargetUrl
+from tocsin.worker.targets.http_connection import HttpConnection
+from tocsin.worker.targets.http_exchange import HttpLimits
+
+TICK_SECONDS: Final = 0.05
+
+
+class Line:
+    """At most `places` callers at once; the others wait, first come, first served."""
+
+    __slots__ = ("_free", "_waiting")
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def enter_now(self) -> bool:
+        """Take a place if one is free and nobody waits for it."""
+        if self._free == 0:
+            return False
+        self._free -= 1
+        return True
+
+    async def enter(self) -> None:
+        """Take a place, waiting for it if need be."""
+        if self.enter_now():
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._waiting.remove(turn)
+            else:
+                self.leave()  # the place came in the same moment; pass it on
+            raise
+
+    def leave(self) -> None:
+        """Give the place to whoever waits longest; it is free only when nobody waits."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
+class Origin:
+    """One target server: its line and its idle connections. Lives while it has callers or idle connections."""
+
+    __slots__ = ("callers", "idle", "key", "line")
+
+    def __init__(self, key: tuple[str, str, int], places: int) -> None:
+        self.key: Final = key
+        self.line: Final = Line(places)
+        self.idle: Final[list[HttpConnection]] = []
+        self.callers = 0
+
+
+class HttpPool:
+    """The connections of one client, on one event loop."""
+
+    def __init__(self, limits: HttpLimits) -> None:
+        self.closed = False
+        self._limits = limits
+        self._line = Line(limits.connections)
+        self._origins: dict[tuple[str, str, int], Origin] = {}
+        self._open: set[HttpConnection] = set()
+        self._idle: OrderedDict[HttpConnection, tuple[Origin, float]] = OrderedDict()
+        """Every idle connection with the time it became idle, oldest first."""
+        self._ticker: asyncio.TimerHandle | None = None
+
+    def enter_now(self, url: TargetUrl) -> Origin | None:
+        """A place in both lines if that needs no waiting. Who got one must `leave`."""
+        origin = self._origin_of(url)
+        if origin.line.enter_now():
+            if self._line.enter_now():
+                origin.callers += 1
+                return origin
+            origin.line.leave()
+        return None
+
+    async def enter(self, url: TargetUrl) -> Origin:
+        """A place in both lines, in order of arrival. Who got one must `leave`."""
+        origin = self._origin_of(url)
+        origin.callers += 1
+        try:
+            await origin.line.enter()
+            try:
+                await self._line.enter()
+            except BaseException:
+                origin.line.leave()
+                raise
+        except BaseException:
+            self._uncount(origin)
+            raise
+        return origin
+
+    def leave(self, origin: Origin) -> None:
+        """Give the place back."""
+        self._line.leave()
+        origin.line.leave()
+        self._uncount(origin)
+
+    def take_idle(self, origin: Origin) -> HttpConnection | None:
+        """An idle connection that is still good as far as the kernel knows."""
+        while origin.idle:
+            connection = origin.idle.pop()
+            del self._idle[connection]
+            if connection.is_quiet():
+                return connection
+            connection.abort()
+        return None
+
+    def adopt(self, connection: HttpConnection) -> None:
+        """Watch over a new connection until it is lost."""
+        self._open.add(connection)
+        connection.lost.add_done_callback(lambda _: self._drop(connection))
+        if self.closed:
+            connection.abort()
+        elif self._ticker is None:
+            self._ticker = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
+
+    def keep(self, origin: Origin, connection: HttpConnection) -> None:
+        """Put a connection aside for the next request, or close it if it cannot carry one."""
+        if self.closed or not connection.reusable:
+            connection.close()
+            return
+        origin.idle.append(connection)
+        self._idle[connection] = (origin, asyncio.get_running_loop().time())
+        if len(self._idle) > self._limits.idle_connections:
+            self._close_oldest()
+
+    async def close(self) -> None:
+        """End every connection, idle or not, and wait until the last one is gone."""
+        self.closed = True
+        if self._ticker is not None:
+            self._ticker.cancel()
+        connections = list(self._open)
+        for connection in connections:
+            connection.abort()
+        await asyncio.gather(*(connection.lost for connection in connections))
+
+    def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for connection in self._open:
+            connection.expire(now)
+        while self._idle:
+            _, since = next(iter(self._idle.values()))
+            if now - since < self._limits.idle_seconds:
+                break
+            self._close_oldest()
+        self._ticker = loop.call_later(TICK_SECONDS, self._tick) if self._open else None
+
+    def _close_oldest(self) -> None:
+        connection, (origin, _) = self._idle.popitem(last=False)
+        origin.idle.remove(connection)
+        connection.close()
+        self._forget_if_unused(origin)
+
+    def _drop(self, connection: HttpConnection) -> None:
+        self._open.discard(connection)
+        if (entry := self._idle.pop(connection, None)) is not None:
+            origin, _ = entry
+            origin.idle.remove(connection)
+            self._forget_if_unused(origin)
+
+    def _origin_of(self, url: TargetUrl) -> Origin:
+        key = (url.scheme, url.host, url.port)
+        origin = self._origins.get(key)
+        if origin is None:
+            origin = self._origins[key] = Origin(key, self._limits.connections_per_origin)
+        return origin
+
+    def _uncount(self, origin: Origin) -> None:
+        origin.callers -= 1
+        self._forget_if_unused(origin)
+
+    def _forget_if_unused(self, origin: Origin) -> None:
+        if not origin.callers and not origin.idle:
+            self._origins.pop(origin.key, None)

@@ -1,0 +1,133 @@
+"""One worker: its parts, and how they wake each other.
+
+::
+
+    claimer ──► runner ──► settler        due work: claimed and started in one statement
+       │          ▲
+       ▼          │
+    timetable ─► starter                  work ahead of time: started on the instant
+                heartbeat                 long work
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import structlog
+
+from tocsin.clock import Clock
+from tocsin.db.notices import Notices
+from tocsin.domain.errors import Unavailable
+from tocsin.failpoints import Failpoints
+from tocsin.queue.postgres import Claim, PostgresQueue
+from tocsin.service import Loop
+from tocsin.settings import Settings
+from tocsin.telemetry import Telemetry
+from tocsin.worker.claimer import Claimer
+from tocsin.worker.heartbeat import Heartbeat
+from tocsin.worker.runner import Caller, Runner
+from tocsin.worker.settler import Settler
+from tocsin.worker.starter import Starter
+from tocsin.worker.timetable import Timetable
+
+_log = structlog.get_logger()
+
+
+class Worker:
+    """Assembles the parts of a worker over one queue."""
+
+    def __init__(
+        self,
+        queue: PostgresQueue,
+        callers: Mapping[type, Caller],
+        clock: Clock,
+        settings: Settings,
+        telemetry: Telemetry,
+        failpoints: Failpoints,
+        *,
+        node_id: int,
+    ) -> None:
+        self._queue = queue
+        self._settings = settings
+        self.timetable = Timetable()
+        self.settler = Settler(
+            queue,
+            clock,
+            telemetry,
+            failpoints,
+            node_id=node_id,
+            yield_to=lambda: self.starter.overdue(clock.now()),
+        )
+        self.runner = Runner(
+            callers, self.settler, clock, telemetry, failpoints, concurrency=settings.concurrency
+        )
+        self.starter = Starter(queue, self.timetable, self.runner, telemetry, failpoints)
+        self.claimer = Claimer(
+            queue,
+            self.timetable,
+            self.runner,
+            self.settler,
+            telemetry,
+            failpoints,
+            ahead=settings.claim_ahead,
+            batch=settings.claim_batch,
+            held_max=settings.held_max,
+            queues=settings.queues,
+        )
+        self.heartbeat = Heartbeat(queue, self.runner, self._waiting, claim_ttl=settings.claim_ttl)
+        self._claiming = Loop(self.claimer, clock)
+        self._starting = Loop(self.starter, clock)
+        self._settling = Loop(self.settler, clock)
+        self._beating = Loop(self.heartbeat, clock)
+        self._wire()
+
+    @property
+    def loops(self) -> list[Loop]:
+        """What must be running."""
+        return [self._claiming, self._starting, self._settling, self._beating]
+
+    def listen(self, notices: Notices) -> None:
+        """Let notices from the database wake the parts they concern."""
+        notices.on("ready", _both(self.claimer.forget_look, self._claiming.wake))
+        notices.on("stop", _both(self.heartbeat.look_for_stops, self._beating.wake))
+
+    async def drain(self) -> None:
+        """Claim nothing more, give back what has not started, finish what has, write it all down."""
+        self._claiming.stop()
+        self._starting.stop()
+        held = self.timetable.pop_all()
+        try:
+            if held:
+                await self._queue.release(held)
+            await self.runner.drain(self._settings.drain_timeout)
+            for _ in range(50):
+                if not self.settler.backlog:
+                    break
+                await self.settler.run_once(0)
+        except Unavailable as error:
+            # What could not be written down passes its deadline and is reclaimed by others.
+            _log.warning("worker.drained_partly", error=str(error), unsettled=self.settler.backlog)
+        self._settling.stop()
+        self._beating.stop()
+
+    def _wire(self) -> None:
+        self.claimer.earlier = self._starting.wake
+        self.settler.wake = self._settling.wake
+        self.settler.settled = self._room_made
+        self.runner.freed = self._room_made
+
+    def _room_made(self) -> None:
+        """Wake those that had no room, once there is enough for a batch worth its statement."""
+        if self.claimer.blocked and self.runner.free >= self._settings.concurrency // 8:
+            self._claiming.wake()
+        if self.timetable and self.runner.free == 1:
+            self._starting.wake()
+
+    def _waiting(self) -> Iterable[Claim]:
+        return (*self.timetable, *self.settler.claims())
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        first()
+        second()
+
+    return call
