@@ -52,7 +52,9 @@ def _action(name: str, argument: float) -> Action:
         case "error":  # argument: how likely
             return lambda: _error(argument)
         case _:
-            raise Refused(f"unknown failpoint action {name!r}; use crash, pause or error", field="TOCSIN_FAILPOINTS")
+            raise Refused(
+                f"unknown failpoint action {name!r}; use crash, pause or error", field="TOCSIN_FAILPOINTS"
+            )
 
 
 async def _crash(likelihood: float) -> None:

@@ -16,6 +16,9 @@ from typing import Any, Final
 import structlog
 
 import tocsin
+from tocsin.api.app import build_app
+from tocsin.api.context import make_context
+from tocsin.api.server import serve
 from tocsin.clock import DatabaseClock
 from tocsin.db.notices import Notices
 from tocsin.db.pool import Database, open_database
@@ -82,12 +85,15 @@ class Node:
         leasing = Loop(leaser, self._clock)
         notices.on("shards", leasing.wake)
         worker = self._worker(database, notices, node_id) if "worker" in self._roles else None
+        api = await self._api(stop) if "api" in self._roles else None
 
         loops = [leasing, *scheduler, *(worker.loops if worker else [])]
-        _log.info("node.joined", roles=list(self._roles), name=self._name, clock_uncertainty_ms=self._uncertainty())
+        _log.info(
+            "node.joined", roles=list(self._roles), name=self._name, clock_uncertainty_ms=self._uncertainty()
+        )
         tasks = [asyncio.create_task(loop.run(), name=loop.service.name) for loop in loops]
         listening = asyncio.create_task(notices.run(), name="notices")
-        await stop.wait()
+        await (api or stop.wait())
         _log.info("node.draining")
         for loop in scheduler:
             loop.stop()
@@ -115,13 +121,10 @@ class Node:
     async def _learn_time(self, database: Database) -> None:
         for _ in range(_CLOCK_SAMPLES):
             asked = self._clock.monotonic()
-            row = await database.fetchrow("SELECT tocsin_now() AS now")
-            assert row is not None
+            row = await database.one("SELECT tocsin_now() AS now")
             self._clock.observe(asked, row["now"], self._clock.monotonic())
 
-    def _leaser(
-        self, store: LeaseStore, leases: Leases, node_id: int, changed: Callable[[], None]
-    ) -> Leaser:
+    def _leaser(self, store: LeaseStore, leases: Leases, node_id: int, changed: Callable[[], None]) -> Leaser:
         return Leaser(
             store,
             self._clock,
@@ -172,6 +175,21 @@ class Node:
         )
         worker.listen(notices)
         return worker
+
+    async def _api(self, stop: asyncio.Event) -> asyncio.Task[None]:
+        database = await self._open("api", size=10)
+        row = await database.one("SELECT shard_count FROM installation")
+        context = make_context(
+            database,
+            self._clock,
+            self._telemetry,
+            address_policy(self._settings),
+            shard_count=row["shard_count"],
+            lease_ttl=self._settings.lease_ttl,
+        )
+        return asyncio.create_task(
+            serve(build_app(context), self._settings.host, self._settings.port, stop), name="api"
+        )
 
     async def _leave(self, leaser: Leaser) -> None:
         try:

@@ -101,4 +101,6 @@ def _report_failure(name: str, error: Exception, pause: float) -> None:
     if isinstance(error, Unavailable):
         _log.warning("service.unavailable", service=name, error=str(error), retry_in=round(pause, 2))
     else:
-        _log.error("service.failed", service=name, error=repr(error), retry_in=round(pause, 2), exc_info=error)
+        _log.error(
+            "service.failed", service=name, error=repr(error), retry_in=round(pause, 2), exc_info=error
+        )

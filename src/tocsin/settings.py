@@ -32,7 +32,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     claim_batch: int = 1000
     held_max: int = 50_000
     """How many claimed executions a worker keeps in memory, waiting for their instant."""
-    concurrency: int = 500
+    concurrency: int = 1000
     """How many calls a worker has under way at once."""
     queues: tuple[str, ...] = ()
     """Queues this worker serves; none named means all."""

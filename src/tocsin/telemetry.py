@@ -57,14 +57,20 @@ class Telemetry:
         self.lag = LagHistogram()
         self.registry.register(self.lag)
         self.planned = self._counter("planned", "Executions made from schedules")
-        self.duplicates_rejected = self._counter("duplicates_rejected", "Planned executions that existed already")
+        self.duplicates_rejected = self._counter(
+            "duplicates_rejected", "Planned executions that existed already"
+        )
         self.claimed = self._counter("claimed", "Executions claimed")
         self.started = self._counter("started", "Attempts started")
-        self.not_started = self._counter("not_started", "Claims that were cancelled or lost before their start")
+        self.not_started = self._counter(
+            "not_started", "Claims that were cancelled or lost before their start"
+        )
         self.finished = self._counter("finished", "Executions moved to history, by state", "state")
         self.retried = self._counter("retried", "Failed attempts that will be tried again")
         self.reclaimed = self._counter("reclaimed", "Executions taken back from lost workers")
-        self.stale_writes = self._counter("stale_writes", "Writes refused because ownership had passed on", "kind")
+        self.stale_writes = self._counter(
+            "stale_writes", "Writes refused because ownership had passed on", "kind"
+        )
         self.leases_lost = self._counter("leases_lost", "Shard leases lost or given back")
         self.created = self._counter("jobs_created", "Jobs created")
         self.requests = self._counter("http_requests", "API requests, by status", "status")

@@ -155,18 +155,22 @@ def _any_day_near(expression: Expression, instant: datetime) -> bool:
     return any(expression.matches_day(instant.date() + n * ONE_DAY) for n in range(-1, 4))
 
 
-def draw_expression(rng: Random, *, with_seconds: bool = False) -> Expression:
-    """A random expression, leaning towards the small hours in which clocks change."""
+def draw_expression(rng: Random, *, with_seconds: bool = False, near_hour: int | None = None) -> Expression:
+    """A random expression; one with `near_hour` is likely to fire around that hour of any day."""
+    hours_liked = (
+        (0, 1, 2, 3, 23) if near_hour is None else tuple((near_hour + n) % 24 for n in (-2, -1, 0, 1))
+    )
+    any_day = 0.5 if near_hour is None else 0.85
     starred: dict[str, bool] = {}
     second, seconds = ("", {0})
     if with_seconds:
         second, seconds, _ = _draw_field(rng, 0, 59)
         second += " "
     minute, minutes, starred["minute"] = _draw_field(rng, 0, 59, favourites=(0, 15, 30, 45, 59))
-    hour, hours, starred["hour"] = _draw_field(rng, 0, 23, favourites=(0, 1, 2, 3, 23))
-    date_text, dates, starred["date"], date_words = _draw_dates(rng)
-    month, months, _ = ("*", set(range(1, 13)), True) if rng.random() < 0.7 else _draw_months(rng)
-    weekday, weekdays, starred["weekday"], weekday_words = _draw_weekdays(rng)
+    hour, hours, starred["hour"] = _draw_field(rng, 0, 23, favourites=hours_liked)
+    date_text, dates, starred["date"], date_words = _draw_dates(rng, any_day)
+    month, months, _ = ("*", set(range(1, 13)), True) if rng.random() < any_day else _draw_months(rng)
+    weekday, weekdays, starred["weekday"], weekday_words = _draw_weekdays(rng, any_day)
     text = f"{second}{minute} {hour} {date_text} {month} {weekday}"
     return Expression(
         text, seconds, minutes, hours, dates, date_words, months, weekdays, weekday_words, starred
@@ -207,8 +211,8 @@ def _draw_item(rng: Random, low: int, high: int, favourites: tuple[int, ...]) ->
     return f"{first}-{last}/{step}", set(range(first, last + 1, step))
 
 
-def _draw_dates(rng: Random) -> tuple[str, set[int], bool, list[str]]:
-    if rng.random() < 0.5:
+def _draw_dates(rng: Random, any_day: float) -> tuple[str, set[int], bool, list[str]]:
+    if rng.random() < any_day:
         return rng.choice("*?"), set(range(1, 32)), True, []
     if rng.random() < 0.5:
         text, dates, star = _draw_field(rng, 1, 31, favourites=(1, 15, 28, 29, 30, 31))
@@ -231,17 +235,17 @@ def _draw_months(rng: Random) -> tuple[str, set[int], bool]:
     return f"{_any_case(rng, MONTH_NAMES[first - 1])}-{_any_case(rng, MONTH_NAMES[last - 1])}", span, False
 
 
-def _draw_weekdays(rng: Random) -> tuple[str, set[int], bool, list[str]]:
-    kind = rng.random()
-    if kind < 0.5:
+def _draw_weekdays(rng: Random, any_day: float) -> tuple[str, set[int], bool, list[str]]:
+    if rng.random() < any_day:
         return rng.choice("*?"), set(range(7)), True, []
-    if kind < 0.6:
+    kind = rng.random()
+    if kind < 0.2:
         step = rng.randint(1, 7)
         return f"*/{step}", set(range(0, 7, step)), True, []
     first, last = rng.randint(0, 7), rng.randint(0, 6)
-    if kind < 0.7:
+    if kind < 0.4:
         return str(first), {first % 7}, False, []
-    if kind < 0.85:
+    if kind < 0.7:
         span = {(first + n) % 7 for n in range((last - first) % 7 + 1)}
         return f"{_any_case(rng, WEEKDAY_NAMES[first % 7])}-{WEEKDAY_NAMES[last]}", span, False, []
     word = rng.choice((f"{first}L", f"{first}#{rng.randint(1, 5)}"))

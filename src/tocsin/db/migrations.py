@@ -62,7 +62,8 @@ async def _check_version(connection: Any) -> None:
     version = connection.get_server_version()
     if version.major < MINIMUM_VERSION:
         raise Refused(
-            f"PostgreSQL {MINIMUM_VERSION} or newer is needed; this server is {version.major}", field="database_url"
+            f"PostgreSQL {MINIMUM_VERSION} or newer is needed; this server is {version.major}",
+            field="database_url",
         )
 
 

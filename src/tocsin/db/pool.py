@@ -75,15 +75,25 @@ class Database:
 
     async def fetch(self, query: str, *args: Any) -> list[Record]:
         async with self.connection() as connection:
-            return await connection.fetch(query, *args)
+            rows: list[Record] = await connection.fetch(query, *args)
+            return rows
 
     async def fetchrow(self, query: str, *args: Any) -> Record | None:
         async with self.connection() as connection:
-            return await connection.fetchrow(query, *args)
+            row: Record | None = await connection.fetchrow(query, *args)
+            return row
+
+    async def one(self, query: str, *args: Any) -> Record:
+        """The row of a statement that always has one."""
+        row = await self.fetchrow(query, *args)
+        if row is None:
+            raise LookupError(f"no row from {query[:80]!r}")
+        return row
 
     async def execute(self, query: str, *args: Any) -> str:
         async with self.connection() as connection:
-            return await connection.execute(query, *args)
+            done: str = await connection.execute(query, *args)
+            return done
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:

@@ -6,6 +6,7 @@ one from here" is a shift and a lowest bit. A month is one such set, bit 0 its 1
 length and the weekday of its 1st: nothing else about a month matters to a cron expression.
 """
 
+from calendar import isleap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
@@ -146,9 +147,9 @@ class Days:
             days = self._days_of(year, month, first) >> today.day - 1
             if days:
                 return day + lowest(days)
-        for year, month in self._months_after(year, month):  # noqa: B020 - goes on from there
-            first = date(year, month, 1).toordinal() - _EPOCH_ORDINAL
-            days = self._days_of(year, month, first)
+        for later_year, later_month in self._months_after(year, month):
+            first = date(later_year, later_month, 1).toordinal() - _EPOCH_ORDINAL
+            days = self._days_of(later_year, later_month, first)
             if days:
                 return first + lowest(days)
         return None
@@ -172,9 +173,7 @@ class Days:
                 year, month = year + 1, 0
 
     def _days_of(self, year: int, month: int, first: int) -> int:
-        length = _LENGTHS[month]
-        if month == _FEBRUARY and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
-            length += 1
+        length = _LENGTHS[month] + (month == _FEBRUARY and isleap(year))
         return self._days_in(length, (first + _EPOCH_WEEKDAY) % 7)
 
     def _days_in(self, length: int, first_weekday: int) -> int:

@@ -44,7 +44,9 @@ def parse_instant(text: str, field: str) -> Instant:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise Refused(f"{text!r} is not an RFC 3339 instant such as 2030-01-31T09:00:00Z", field=field) from None
+        raise Refused(
+            f"{text!r} is not an RFC 3339 instant such as 2030-01-31T09:00:00Z", field=field
+        ) from None
     if moment.tzinfo is None:
         raise Refused(f"{text!r} has no offset; add Z or +01:00 so that it names one instant", field=field)
     try:

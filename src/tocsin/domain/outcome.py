@@ -62,7 +62,9 @@ class TryAgain(msgspec.Struct, frozen=True):
     run_at: Instant
 
 
-def decide(outcome: Outcome, retry: Retry, attempts_made: int, now: Instant, chance: float) -> Finished | TryAgain:
+def decide(
+    outcome: Outcome, retry: Retry, attempts_made: int, now: Instant, chance: float
+) -> Finished | TryAgain:
     """What follows from an outcome. `attempts_made` counts what the retry policy counts."""
     match outcome.verdict:
         case Verdict.SUCCEEDED:

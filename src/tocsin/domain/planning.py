@@ -73,7 +73,9 @@ def plan(
     return Plan(fires, skips.runs, fire)
 
 
-def _misfire_reason(fire: Instant, following: Instant | None, misfire: Misfire, live_from: Instant) -> str | None:
+def _misfire_reason(
+    fire: Instant, following: Instant | None, misfire: Misfire, live_from: Instant
+) -> str | None:
     """Why a fire time does not run, or None when it does."""
     if fire >= live_from:
         return None

@@ -69,7 +69,10 @@ def check_policies(policies: Policies) -> None:
         raise Refused("max_backoff is at most 30 days", field="retry.max_backoff")
     if parse_span(policies.misfire.lookback, "misfire.lookback") > 366 * DAY:
         raise Refused("lookback is at most a year", field="misfire.lookback")
-    if policies.timeout is not None and not SECOND // 10 <= parse_span(policies.timeout, "timeout") <= 24 * HOUR:
+    if (
+        policies.timeout is not None
+        and not SECOND // 10 <= parse_span(policies.timeout, "timeout") <= 24 * HOUR
+    ):
         raise Refused("a timeout lies between 0.1s and 24h", field="timeout")
     if policies.start_within is not None and parse_span(policies.start_within, "start_within") < SECOND:
         raise Refused("start_within is at least 1s", field="start_within")

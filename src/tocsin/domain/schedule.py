@@ -29,7 +29,9 @@ _RECURRING: Final = ("every", "cron")
 _ONE_OFF: Final = ("at", "in", "now")
 
 
-class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename={"in_": "in"}):
+class Schedule(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename={"in_": "in"}
+):
     """Exactly one of `at`, `in`, `now`, `every`, `cron`, and what narrows it."""
 
     at: str | None = None
@@ -162,7 +164,9 @@ def zone_of(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise Refused(
-            f"{name[:64]!r} is not an IANA time zone", field="schedule.time_zone", hint="for example Europe/Berlin or UTC"
+            f"{name[:64]!r} is not an IANA time zone",
+            field="schedule.time_zone",
+            hint="for example Europe/Berlin or UTC",
         ) from None
 
 

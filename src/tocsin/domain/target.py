@@ -15,7 +15,9 @@ _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]{0,4096}")
 # Set by the client for every request; a user's value would break framing or the signature.
-_OURS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade"})
+_OURS: Final = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade"}
+)
 
 
 class HttpTarget(

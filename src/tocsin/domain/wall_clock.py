@@ -60,19 +60,16 @@ def stretch_at(zone: ZoneInfo, second: int) -> Stretch:
 
 @lru_cache(maxsize=4096)
 def _block(zone: ZoneInfo, number: int) -> tuple[Stretch, ...]:
-    """The stretches of one block, cut at its borders. The look back tells what the clock had reached."""
+    """The stretches of one block, cut at its borders. Looking back tells what the clock had reached before."""
     begin = number << _BLOCK_BITS
     end = begin + (1 << _BLOCK_BITS)
-    changes = _changes(zone, begin - _LOOK_BACK, end)
-    stops = [start for start, _ in changes[1:]] + [end]
+    before, inside = _changes(zone, begin - _LOOK_BACK, begin), _changes(zone, begin, end)
+    reached = begin - _LOOK_BACK + before[0][1]
     stretches = []
-    reached = changes[0][0] + changes[0][1]
-    for (start, offset), stop in zip(changes, stops, strict=True):
-        if start < begin:
-            reached = max(reached, min(begin, stop) + offset)
-        if stop > begin:
-            stretches.append(Stretch(max(start, begin), stop, offset, reached))
-            reached = max(reached, stop + offset)
+    for (start, offset), (stop, _) in pairwise([*before, *inside, (end, 0)]):
+        if start >= begin:
+            stretches.append(Stretch(start, stop, offset, reached))
+        reached = max(reached, stop + offset)
     return tuple(stretches)
 
 

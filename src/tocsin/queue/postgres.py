@@ -48,10 +48,34 @@ class Claim(msgspec.Struct):
         return ExecutionKey(self.job_id, self.fire_at)
 
 
+class Overdue(msgspec.Struct, frozen=True):
+    """A claim whose deadline passed."""
+
+    job_id: UUID
+    fire_at: Instant
+    token: int
+    node_id: int
+    started_at: Instant | None
+    attempt: int
+    earlier_attempts: int
+    deadline_at: Instant
+    cancel_requested: bool
+    policies: str | None
+    version: int | None
+
+    @property
+    def key(self) -> ExecutionKey:
+        """The execution's identity."""
+        return ExecutionKey(self.job_id, self.fire_at)
+
+
+Held = Claim | Overdue
+
+
 class Finish(msgspec.Struct, frozen=True):
     """An execution is over: what history will say."""
 
-    claim: "Claim | Overdue"
+    claim: Held
     state: str
     finished_at: Instant
     outcome: str | None = None
@@ -70,25 +94,9 @@ class Again(msgspec.Struct, frozen=True):
 class Requeue(msgspec.Struct, frozen=True):
     """An overdue execution goes back: when it runs, and the record of the attempt that was lost, if one was."""
 
-    claim: "Overdue"
+    claim: Overdue
     run_at: Instant
     record: str | None
-
-
-class Overdue(msgspec.Struct, frozen=True):
-    """A claim whose deadline passed."""
-
-    job_id: UUID
-    fire_at: Instant
-    token: int
-    node_id: int
-    started_at: Instant | None
-    attempt: int
-    earlier_attempts: int
-    deadline_at: Instant
-    cancel_requested: bool
-    policies: str | None
-    version: int | None
 
 
 class PostgresQueue:
@@ -114,13 +122,15 @@ class PostgresQueue:
             views.append(LaneView(lane, weight, run_at))
         return views
 
-    async def claim(self, allotments: Sequence[Allotment], until: Instant, token: int, now: Instant) -> list[Claim]:
+    async def claim(
+        self, allotments: Sequence[Allotment], until: Instant, token: int, now: Instant
+    ) -> list[Claim]:
         """Take what is due until `until`; what is due already comes back started."""
         lanes = columns([(*lane, take, self.floors.of(lane, now)) for lane, take in allotments], 5)
         rows = await self._database.fetch(
             _sql("claim"), self._cell, *lanes, until, token, self._node_id, self._ttl
         )
-        claims = [Claim(*row, token) for row in rows]
+        claims = [Claim(*row, token) for row in rows]  # type: ignore[call-arg]
         self._raise_floors(claims)
         return claims
 
@@ -134,7 +144,7 @@ class PostgresQueue:
             started.append(claim)
         return started
 
-    async def finish(self, finishes: Sequence[Finish]) -> list["Claim | Overdue"]:
+    async def finish(self, finishes: Sequence[Finish]) -> list[Held]:
         """Move executions to history. Returns the claims that were lost before."""
         claims = [finish.claim for finish in finishes]
         row = await self._database.fetchrow(_sql("finish"), self._cell, *_finish_columns(finishes))
@@ -166,7 +176,7 @@ class PostgresQueue:
         """Give back claims that were not started. Returns how many were still ours."""
         return len(await self._database.fetch(_sql("release"), self._cell, *_keys(claims)))
 
-    async def reclaim(self, limit: int, judge: Callable[[Overdue], "Requeue | Finish"]) -> tuple[int, int]:
+    async def reclaim(self, limit: int, judge: Callable[[Overdue], Requeue | Finish]) -> tuple[int, int]:
         """Take back claims past their deadline, as `judge` decides. Returns how many were requeued and ended.
 
         One transaction: the rows stay locked from the look at their deadline to the write, so a worker that
@@ -177,7 +187,15 @@ class PostgresQueue:
             requeues, finishes = [], []
             for verdict in map(judge, overdue):
                 if isinstance(verdict, Requeue):
-                    requeues.append((verdict.claim.job_id, verdict.claim.fire_at, verdict.claim.token, verdict.run_at, verdict.record))
+                    requeues.append(
+                        (
+                            verdict.claim.job_id,
+                            verdict.claim.fire_at,
+                            verdict.claim.token,
+                            verdict.run_at,
+                            verdict.record,
+                        )
+                    )
                 else:
                     finishes.append(verdict)
             if requeues:
@@ -186,7 +204,7 @@ class PostgresQueue:
                 await session.fetchrow(_sql("finish"), self._cell, *_finish_columns(finishes))
         return len(requeues), len(finishes)
 
-    async def _not_in_history(self, claims: Sequence["Claim | Overdue"]) -> list["Claim | Overdue"]:
+    async def _not_in_history(self, claims: Sequence[Held]) -> list[Held]:
         rows = await self._database.fetch(_sql("settled"), self._cell, *_keys(claims))
         kept = {row["place"] for row in rows}
         return [claim for place, claim in enumerate(claims) if place not in kept]
@@ -205,7 +223,7 @@ def _sql(name: str) -> str:
     return statement("tocsin.queue", name)
 
 
-def _keys(claims: Sequence["Claim | Overdue"]) -> tuple[list[UUID], list[Instant], list[int]]:
+def _keys(claims: Sequence[Held]) -> tuple[list[UUID], list[Instant], list[int]]:
     return [c.job_id for c in claims], [c.fire_at for c in claims], [c.token for c in claims]
 
 

@@ -90,7 +90,7 @@ class Leaser:
         self._rejoin = rejoin
         self._changed = changed
 
-    async def run_once(self, now: Instant) -> Report:
+    async def run_once(self, now: Instant) -> Report:  # noqa: ARG002 - the database's clock decides
         """Heartbeat, then move towards the fair share."""
         before = set(self._leases.trusted())
         renewal = await self._renew()

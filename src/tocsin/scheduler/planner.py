@@ -96,7 +96,9 @@ class Planner:
         shards = len({job.shard for job, _ in plans})
         self._telemetry.planned.inc(written.planned)
         self._telemetry.duplicates_rejected.inc(
-            sum(len(decided.fires) for _, decided in plans) - written.planned if written.moved == len(plans) else 0
+            sum(len(decided.fires) for _, decided in plans) - written.planned
+            if written.moved == len(plans)
+            else 0
         )
         if written.own < shards:
             self._telemetry.stale_writes.labels("plan").inc(shards - written.own)

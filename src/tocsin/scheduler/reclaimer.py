@@ -67,4 +67,6 @@ def _judge(overdue: Overdue, now: Instant) -> Requeue | Finish:
         record = Attempt(overdue.attempt, verdict, overdue.started_at, now, overdue.node_id, _LOST)
         # A lost worker is no fault of the target: the next attempt need not wait.
         return Requeue(overdue, now, msgspec.json.encode(record).decode())
-    return Finish(overdue, decision.state, now, msgspec.json.encode(outcome).decode(), _LOST, fingerprint(_LOST))
+    return Finish(
+        overdue, decision.state, now, msgspec.json.encode(outcome).decode(), _LOST, fingerprint(_LOST)
+    )

@@ -32,5 +32,7 @@ class Retention:
         forgotten = await self._history.forget_one_offs(now, self._days)
         await self._nodes.forget_dead()
         if made or dropped or forgotten:
-            _log.info("history.tidied", partitions_made=made, partitions_dropped=dropped, jobs_forgotten=forgotten)
+            _log.info(
+                "history.tidied", partitions_made=made, partitions_dropped=dropped, jobs_forgotten=forgotten
+            )
         return Report(done=made + dropped + forgotten)

@@ -1,6 +1,6 @@
 """Executions as users see them: live and finished ones in one shape, cancel, retry."""
 
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -13,6 +13,7 @@ from tocsin.domain.instant import Instant
 from tocsin.domain.lifecycle import FINAL, LIVE, State
 
 CELL: Final = 0
+Rows: TypeAlias = list[Record]
 
 
 class ExecutionFilter(msgspec.Struct, frozen=True):
@@ -42,7 +43,7 @@ class ExecutionStore:
             f"""{_sql("live_columns")} WHERE e.cell = $1 AND e.job_id = $2 AND e.fire_at = $3 AND e.tenant_id = $4
             UNION ALL
             {_sql("history_columns")} WHERE h.cell = $1 AND h.job_id = $2 AND h.tenant_id = $4
-              AND (h.fire_at = $3 OR (h.fire_at <= $3 AND h.fire_until >= $3)) LIMIT 1""",  # noqa: S608
+              AND (h.fire_at = $3 OR (h.fire_at <= $3 AND h.fire_until >= $3)) LIMIT 1""",
             CELL,
             key.job_id,
             key.fire_at,
@@ -52,7 +53,7 @@ class ExecutionStore:
             raise NotFound(f"no execution {execution_text(key)}")
         return row
 
-    async def of_job(self, tenant_id: int, job_id: UUID, before: Instant | None, limit: int) -> list[Record]:
+    async def of_job(self, tenant_id: int, job_id: UUID, before: Instant | None, limit: int) -> Rows:
         """Executions of one job, latest fire time first."""
         return await self._database.fetch(
             f"""({_sql("live_columns")} WHERE e.cell = $1 AND e.job_id = $2 AND e.tenant_id = $3
@@ -60,7 +61,7 @@ class ExecutionStore:
             UNION ALL
             ({_sql("history_columns")} WHERE h.cell = $1 AND h.job_id = $2 AND h.tenant_id = $3
                  AND ($4::timestamptz IS NULL OR h.fire_at < $4) ORDER BY h.fire_at DESC LIMIT $5)
-            ORDER BY fire_at DESC LIMIT $5""",  # noqa: S608
+            ORDER BY fire_at DESC LIMIT $5""",
             CELL,
             job_id,
             tenant_id,
@@ -68,11 +69,9 @@ class ExecutionStore:
             limit,
         )
 
-    async def list(
-        self, tenant_id: int, where: ExecutionFilter, after: Place | None, limit: int
-    ) -> list[Record]:
+    async def list(self, tenant_id: int, where: ExecutionFilter, after: Place | None, limit: int) -> Rows:
         """A page over live ones (newest job first), then finished ones (latest first)."""
-        rows: list[Record] = []
+        rows: Rows = []
         if where.state not in FINAL and (after is None or after.finished_at is None):
             rows = await self._live(tenant_id, where, after, limit)
             after = None
@@ -106,9 +105,7 @@ class ExecutionStore:
             raise Conflict("cannot retry: the job was deleted")
         raise Conflict(f"cannot retry an execution that is {row['state']}")
 
-    async def _live(
-        self, tenant_id: int, where: ExecutionFilter, after: Place | None, limit: int
-    ) -> list[Record]:
+    async def _live(self, tenant_id: int, where: ExecutionFilter, after: Place | None, limit: int) -> Rows:
         return await self._database.fetch(
             f"""SELECT * FROM ({_sql("live_columns")}
                 WHERE e.cell = $1 AND e.tenant_id = $2 AND ($3::uuid IS NULL OR (e.job_id, e.fire_at) < ($3, $4))
@@ -126,7 +123,7 @@ class ExecutionStore:
 
     async def _finished(
         self, tenant_id: int, where: ExecutionFilter, after: Place | None, limit: int
-    ) -> list[Record]:
+    ) -> Rows:
         # The literal condition lets the planner use the small index of dead ones.
         dead = "AND h.state = 'dead'" if where.state == State.DEAD else ""
         return await self._database.fetch(
@@ -134,7 +131,7 @@ class ExecutionStore:
                 WHERE h.tenant_id = $1 AND ($2::timestamptz IS NULL OR h.finished_at <= $2)
                   AND ($2::timestamptz IS NULL OR (h.finished_at, h.job_id, h.fire_at) < ($2, $3::uuid, $4::timestamptz))
                   AND ($5::text IS NULL OR h.queue = $5) AND ($6::text IS NULL OR h.state = $6) {dead}
-                ORDER BY h.finished_at DESC, h.job_id DESC, h.fire_at DESC LIMIT $7""",  # noqa: S608
+                ORDER BY h.finished_at DESC, h.job_id DESC, h.fire_at DESC LIMIT $7""",
             tenant_id,
             after and after.finished_at,
             after and after.job_id,

@@ -26,7 +26,9 @@ class HistoryStore:
             await session.execute("SELECT pg_advisory_xact_lock(hashtext('tocsin partitions'))")
             first = to_datetime(now).date() - timedelta(days=1)
             for table in _PARTITIONED:
-                row = await session.fetchrow("SELECT make_daily_partitions($1, $2, $3) AS made", table, first, _DAYS_AHEAD + 2)
+                row = await session.fetchrow(
+                    "SELECT make_daily_partitions($1, $2, $3) AS made", table, first, _DAYS_AHEAD + 2
+                )
                 made += row["made"]
         return made
 

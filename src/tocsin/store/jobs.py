@@ -60,13 +60,18 @@ class JobStore:
 
     async def define(self, jobs: Sequence[NewJob], now: Instant) -> set[UUID]:
         """Write jobs in one statement. Returns those refused because their name is taken."""
-        rows = await self._database.fetch(_sql("define_jobs"), CELL, *columns([_row(job) for job in jobs], 15), _notice(jobs, now))
+        rows = await self._database.fetch(
+            _sql("define_jobs"), CELL, *columns([_row(job) for job in jobs], 15), _notice(jobs, now)
+        )
         return {row["id"] for row in rows if row["id"] is not None}
 
     async def get(self, tenant_id: int, job_id: UUID) -> Record:
         """One job as the API shows it."""
         row = await self._database.fetchrow(
-            f"{_sql('job_columns')} WHERE j.cell = $1 AND j.id = $2 AND j.tenant_id = $3", CELL, job_id, tenant_id
+            f"{_sql('job_columns')} WHERE j.cell = $1 AND j.id = $2 AND j.tenant_id = $3",
+            CELL,
+            job_id,
+            tenant_id,
         )
         if row is None:
             raise _no_job(job_id)
@@ -210,7 +215,9 @@ def _plan_of_resume(job: Record, now: Instant) -> Plan:
     if cursor is None:
         return Plan([], [], None)
     until = cursor if job["kind"] == "once" else now
-    return plan(rule_of(schedule), cursor, misfire=policies.misfire, fires_left=left, live_from=now, until=until)
+    return plan(
+        rule_of(schedule), cursor, misfire=policies.misfire, fires_left=left, live_from=now, until=until
+    )
 
 
 async def _lock(session: Session, tenant_id: int, job_id: UUID) -> Record:
@@ -264,4 +271,3 @@ def _wrong_state(action: str, job: Record) -> Conflict:
 
 def _sql(name: str) -> str:
     return statement("tocsin.store", name)
-

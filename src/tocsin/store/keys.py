@@ -3,8 +3,8 @@
 import msgspec
 
 from tocsin.db.pool import Database
-from tocsin.domain.keys import BOOTSTRAP_ID, Scope, hash_of
 from tocsin.domain.instant import Instant
+from tocsin.domain.keys import BOOTSTRAP_ID, Scope, hash_of
 
 
 class StoredKey(msgspec.Struct, frozen=True):
@@ -32,7 +32,9 @@ class KeyStore:
         )
         if row is None:
             return None
-        return StoredKey(row["id"], row["tenant_id"], row["secret_hash"], frozenset(map(Scope, row["scopes"])))
+        return StoredKey(
+            row["id"], row["tenant_id"], row["secret_hash"], frozenset(map(Scope, row["scopes"]))
+        )
 
     async def has_bootstrap(self) -> bool:
         """Whether an administrator's key was ever made."""

@@ -38,25 +38,26 @@ class LeaseStore:
         self._database = database
         self._ttl = timedelta(seconds=ttl)
 
-    async def register(self, name: str, roles: Sequence[str], version: str, node_id: int | None = None) -> int:
+    async def register(
+        self, name: str, roles: Sequence[str], version: str, node_id: int | None = None
+    ) -> int:
         """Join the fleet, or rejoin it under the id held before. An id is never used again by another node."""
-        row = await self._database.fetchrow(
+        row = await self._database.one(
             "INSERT INTO nodes (id, name, roles, version, expires_at)"
             " VALUES (coalesce($5, nextval('node_ids')), $1, $2, $3, tocsin_now() + $4::interval)"
-            " ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at RETURNING id",
+            " ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at"
+            " RETURNING id, pg_notify('tocsin', 'shards')",
             name,
             list(roles),
             version,
             self._ttl,
             node_id,
         )
-        assert row is not None
         return int(row["id"])
 
     async def renew(self, node_id: int, stats: str) -> Renewal:
         """Heartbeat: stay in the fleet, keep the leases that have not expired."""
-        row = await self._database.fetchrow(_sql("renew_leases"), node_id, self._ttl, stats)
-        assert row is not None
+        row = await self._database.one(_sql("renew_leases"), node_id, self._ttl, stats)
         if not row["known"]:
             raise OwnershipLost(f"node {node_id} was away so long that it was forgotten")
         held = dict(zip(row["held"], row["epochs"], strict=True))
@@ -78,7 +79,8 @@ class LeaseStore:
     async def forget_dead(self) -> int:
         """Remove nodes that vanished long ago."""
         rows = await self._database.fetch(
-            "DELETE FROM nodes WHERE expires_at < tocsin_now() - $1::interval RETURNING id", self._ttl * _FORGET_AFTER
+            "DELETE FROM nodes WHERE expires_at < tocsin_now() - $1::interval RETURNING id",
+            self._ttl * _FORGET_AFTER,
         )
         return len(rows)
 

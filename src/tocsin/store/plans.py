@@ -47,7 +47,10 @@ class PlanStore:
     async def due(self, shards: Sequence[int], until: Instant, per_shard: int) -> list[DueJob]:
         """Jobs of these shards whose cursor is not beyond `until`, earliest first in each shard."""
         rows = await self._database.fetch(_sql("due_jobs"), CELL, list(shards), until, per_shard)
-        return [DueJob(*row[:5], _schedule(row["schedule"]), _policies(row["policies"])) for row in rows]
+        return [
+            DueJob(job_id, shard, cursor, version, fires, _schedule(schedule), _policies(policies))
+            for job_id, shard, cursor, version, fires, schedule, policies in rows
+        ]
 
     async def write(
         self, leases: dict[int, int], plans: Sequence[tuple[DueJob, Plan]], *, wake: bool
@@ -55,10 +58,21 @@ class PlanStore:
         """Write plans, fenced by the leases' epochs."""
         shards = sorted({job.shard for job, _ in plans})
         moves = columns(
-            [(job.id, job.shard, job.cursor, job.version, plan.cursor, len(plan.fires)) for job, plan in plans], 6
+            [
+                (job.id, job.shard, job.cursor, job.version, plan.cursor, len(plan.fires))
+                for job, plan in plans
+            ],
+            6,
         )
-        fires = columns([(job.id, fire.at, fire.late, _start_by(job, fire.at)) for job, plan in plans for fire in plan.fires], 4)
-        row = await self._database.fetchrow(
+        fires = columns(
+            [
+                (job.id, fire.at, fire.late, _start_by(job, fire.at))
+                for job, plan in plans
+                for fire in plan.fires
+            ],
+            4,
+        )
+        row = await self._database.one(
             _sql("write_plan"),
             CELL,
             self._node_id,
@@ -70,7 +84,6 @@ class PlanStore:
             wake,
             CATCH_UP_PRIORITY,
         )
-        assert row is not None
         return Written(row["own"], row["moved"], row["planned"])
 
 

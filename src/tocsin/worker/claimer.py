@@ -68,7 +68,7 @@ class Claimer:
             self._views = [view for view in await self._queue.peek(now) if self._serves(view)]
             self._looked_at = now
         ready = [view for view in self._views if view.next_run_at <= now + self._ahead]
-        room = self._room(any(view.next_run_at <= now for view in ready))
+        room = self._room(due=any(view.next_run_at <= now for view in ready))
         self.blocked = bool(ready) and room <= 0
         if self.blocked:
             return Report(again_at=now + _BLOCKED)  # or as soon as the runner has room again
@@ -89,7 +89,7 @@ class Claimer:
     def _serves(self, view: LaneView) -> bool:
         return not self._queues or view.lane.queue in self._queues
 
-    def _room(self, due: bool) -> int:
+    def _room(self, *, due: bool) -> int:
         """How many executions may be taken now. What is due needs a free call, what is ahead only memory."""
         if self._settler.backlog > _BACKLOG_BATCHES * self._batch:
             return 0
@@ -111,5 +111,7 @@ class Claimer:
     def _rest(self, now: Instant) -> Report:
         """Sleep until the next known run time is near, but never longer than the interval."""
         latest = now + round(self.interval * SECOND)
-        coming = [view.next_run_at - self._ahead for view in self._views if view.next_run_at > now + self._ahead]
+        coming = [
+            view.next_run_at - self._ahead for view in self._views if view.next_run_at > now + self._ahead
+        ]
         return Report(again_at=min([latest, *coming]))

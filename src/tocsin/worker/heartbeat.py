@@ -22,7 +22,12 @@ class Heartbeat:
     name = "heartbeat"
 
     def __init__(
-        self, queue: PostgresQueue, runner: Runner, waiting: Callable[[], Iterable[Claim]], *, claim_ttl: float
+        self,
+        queue: PostgresQueue,
+        runner: Runner,
+        waiting: Callable[[], Iterable[Claim]],
+        *,
+        claim_ttl: float,
     ) -> None:
         self.interval = claim_ttl / 5
         self._queue = queue

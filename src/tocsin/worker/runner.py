@@ -7,7 +7,7 @@ is handed to the settler. A claim that was lost is abandoned without an outcome:
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
@@ -31,7 +31,7 @@ _log = structlog.get_logger()
 class Caller(Protocol):
     """Knows how to call one kind of target."""
 
-    async def call(self, claim: Claim, target: Target, timeout: float) -> Outcome:
+    async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome:
         """One attempt. `timeout` is in seconds and covers all of it."""
 
 
@@ -146,7 +146,9 @@ class Runner:
         await self._failpoints.reach("runner.before_call")
         try:
             async with asyncio.timeout(call.timeout / SECOND):
-                outcome = await self._callers[type(call.target)].call(claim, call.target, call.timeout / SECOND)
+                outcome = await self._callers[type(call.target)].call(
+                    claim, call.target, call.timeout / SECOND
+                )
         except TimeoutError:
             outcome = Outcome(Verdict.TIMED_OUT, error=f"no answer within {call.timeout / SECOND:g} s")
         except Exception as error:  # noqa: BLE001 - a defect in a caller must not lose the execution

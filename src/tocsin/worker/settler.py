@@ -21,7 +21,7 @@ from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import SUCCEEDED, Attempt, Outcome, TryAgain, Verdict, decide, fingerprint
 from tocsin.domain.policy import Policies, Retry
 from tocsin.failpoints import Failpoints
-from tocsin.queue.postgres import Again, Claim, Finish, PostgresQueue
+from tocsin.queue.postgres import Again, Claim, Finish, Held, PostgresQueue
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
 
@@ -113,7 +113,7 @@ class Settler:
                 finishes.append(decided)
             else:
                 agains.append(decided)
-        lost: list[Claim] = []
+        lost: list[Held] = []
         if finishes:
             lost += await self._queue.finish(finishes)
         if agains:
@@ -150,7 +150,7 @@ class Settler:
             self._retry_of[claim.policies] = found
         return found
 
-    def _count(self, finishes: list[Finish], agains: list[Again], lost: list[Claim]) -> None:
+    def _count(self, finishes: list[Finish], agains: list[Again], lost: list[Held]) -> None:
         for state, number in Counter(finish.state for finish in finishes).items():
             self._telemetry.finished.labels(state).inc(number)
         self._telemetry.retried.inc(len(agains))
@@ -175,4 +175,6 @@ def _record(settlement: Settlement, node_id: int) -> str:
 
 def lost_by_stopping(claim: Claim, now: Instant) -> Settlement:
     """The settlement of a call that the worker had to give up to stop in time."""
-    return Settlement(claim, Outcome(Verdict.FAILED, error="the worker stopped before the call was over"), now)
+    return Settlement(
+        claim, Outcome(Verdict.FAILED, error="the worker stopped before the call was over"), now
+    )

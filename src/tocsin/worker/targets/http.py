@@ -14,7 +14,7 @@ from tocsin.domain.errors import Refused
 from tocsin.domain.ids import execution_text, job_text
 from tocsin.domain.instant import DAY, SECOND, Instant, Span, format_instant, from_datetime
 from tocsin.domain.outcome import Outcome, Verdict
-from tocsin.domain.target import HttpTarget, Target, body_of
+from tocsin.domain.target import HttpTarget, body_of
 from tocsin.queue.postgres import Claim
 from tocsin.worker.targets.http_client import HttpClient
 from tocsin.worker.targets.http_exchange import Answer, DeliveryFailed, FailureKind, OutgoingRequest
@@ -32,9 +32,8 @@ class HttpCaller:
         self._clock = clock
         self._urls: OrderedDict[str, TargetUrl] = OrderedDict()
 
-    async def call(self, claim: Claim, target: Target, timeout: float) -> Outcome:
+    async def call(self, claim: Claim, target: HttpTarget, timeout: float) -> Outcome:
         """Send the request; every way this can end is an outcome."""
-        assert isinstance(target, HttpTarget)
         try:
             request = self._request(claim, target, timeout)
             answer = await self._client.send(request)

@@ -106,7 +106,7 @@ _FINAL_KINDS: Final = frozenset(
 )
 
 
-class DeliveryFailed(TocsinError):  # noqa: N818 - reads as what happened, like its siblings in errors
+class DeliveryFailed(TocsinError):
     """The request has no answer. Whether the target acted on it is unknown unless the kind says it never left."""
 
     def __init__(self, kind: FailureKind, detail: str) -> None:
@@ -133,7 +133,9 @@ def encode_request(request: OutgoingRequest) -> bytes:
         if not _may_send(name):
             raise DeliveryFailed(FailureKind.INVALID_REQUEST, f"the header {name[:64]!r} cannot be set")
         lines.append(f"{name}: {value}\r\n")
-    if _UNSAFE_IN_VALUE.search("".join([value for _, value in request.headers])):
+    values = "".join([value for _, value in request.headers])
+    # The first test is cheap and settles nearly every request; the second also allows tabs and ISO 8859-1.
+    if not (values.isascii() and values.isprintable()) and _UNSAFE_IN_VALUE.search(values):
         raise DeliveryFailed(FailureKind.INVALID_REQUEST, "a header value has characters that cannot be sent")
     if request.body or request.method in _METHODS_WITH_BODY:
         lines.append(f"Content-Length: {len(request.body)}\r\n")

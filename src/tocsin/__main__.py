@@ -1,0 +1,5 @@
+"""``python -m tocsin``."""
+
+from tocsin.cli.main import main
+
+main()

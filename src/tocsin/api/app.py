@@ -1,0 +1,186 @@
+"""The HTTP application: from a request to a checked call to an answer, and every error to a problem document."""
+
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+import structlog
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tocsin.api import executions, fleet, jobs
+from tocsin.api.context import Context
+from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.openapi import openapi_document
+from tocsin.api.problems import problem, problem_of, refused_by_decoder
+from tocsin.api.wire import Health
+from tocsin.domain.errors import Refused, Unavailable
+from tocsin.domain.keys import Scope
+from tocsin.telemetry import merge
+
+MAX_BODY: Final = 1024 * 1024
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (*jobs.ENDPOINTS, *executions.ENDPOINTS, *fleet.ENDPOINTS)
+_log = structlog.get_logger()
+_encode = msgspec.json.Encoder().encode
+
+Handle = Callable[[Request], Awaitable[Response]]
+
+
+def build_app(context: Context) -> Starlette:
+    """The application over one context."""
+    routes = [
+        Route(endpoint.path, _guarded(_serve(endpoint, context), context), methods=[endpoint.method])
+        for endpoint in ENDPOINTS
+    ]
+    document = _encode(openapi_document(ENDPOINTS))
+    routes += [
+        Route("/openapi.json", _constant(document)),
+        Route("/healthz", _constant(_encode(Health("ok")))),
+        Route("/readyz", _ready(context)),
+        Route("/metrics", _guarded(_metrics(context), context)),
+    ]
+    handlers: dict[Any, Any] = {HTTPException: _http_exception, Exception: _unexpected}
+    return Starlette(routes=routes, exception_handlers=handlers)
+
+
+def _serve(endpoint: Endpoint, context: Context) -> Handle:
+    decode = msgspec.json.Decoder(endpoint.body).decode if endpoint.body is not None else None
+    known = frozenset(parameter.name for parameter in endpoint.parameters)
+
+    async def serve(request: Request) -> Response:
+        caller = await context.authenticator.authenticate(
+            request.headers.get("authorization"), endpoint.scope
+        )
+        for name in request.query_params:
+            if name not in known:
+                raise Refused(f"unknown parameter {name[:64]!r}", field=name[:64])
+        raw = await _read_body(request)
+        body = _decode(decode, raw, required=endpoint.body_required) if decode else None
+        answer = await endpoint.handler(
+            Call(context, caller, request.path_params, request.query_params, body)
+        )
+        return Response(_encode(answer), endpoint.status, media_type="application/json")
+
+    return serve
+
+
+def _guarded(handle: Handle, context: Context) -> Handle:
+    """Count the request; turn errors raised on purpose into problem documents."""
+
+    async def guarded(request: Request) -> Response:
+        try:
+            response = await handle(request)
+        except (Refused, Unavailable) as error:
+            response = problem_of(error)
+        except ClientDisconnect:
+            response = Response(status_code=499)
+        context.telemetry.requests.labels(response.status_code).inc()
+        return response
+
+    return guarded
+
+
+async def _read_body(request: Request) -> bytes:
+    """The body, refused as soon as it is known to be too large."""
+    declared = request.headers.get("content-length")
+    if declared is not None and declared.isdigit() and int(declared) > MAX_BODY:
+        raise _TooLarge
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > MAX_BODY:
+            raise _TooLarge
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _decode(decode: Callable[[bytes], Any], raw: bytes, *, required: bool) -> Any:
+    if not raw:
+        if required:
+            raise Refused("a JSON body is needed")
+        return None
+    if b"\\u0000" in raw or b"\x00" in raw:
+        raise Refused("text with a NUL character cannot be stored")
+    try:
+        return decode(raw)
+    except msgspec.ValidationError as error:
+        raise refused_by_decoder(error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _BadJson(f"the body is not valid JSON: {error}") from None
+    except RecursionError:
+        raise _BadJson("the body is nested too deeply") from None
+
+
+class _BadJson(Refused):
+    status = 400
+
+
+class _TooLargeError(Refused):
+    status = 413
+
+
+_TooLarge = _TooLargeError(f"the body is larger than {MAX_BODY // 1024} KiB")
+
+
+def _constant(body: bytes) -> Handle:
+    async def constant(_: Request) -> Response:
+        return Response(body, media_type="application/json")
+
+    return constant
+
+
+def _ready(context: Context) -> Handle:
+    async def ready(_: Request) -> Response:
+        try:
+            await context.database.fetchrow("SELECT true FROM installation")
+        except Unavailable as error:
+            document = _encode(Health("unavailable", error.detail))
+            return Response(document, 503, headers={"retry-after": "1"}, media_type="application/json")
+        return Response(_encode(Health("ready")), media_type="application/json")
+
+    return ready
+
+
+def _metrics(context: Context) -> Handle:
+    async def metrics(request: Request) -> Response:
+        await context.authenticator.authenticate(request.headers.get("authorization"), Scope.ADMIN)
+        nodes = [(row["name"], row["stats"]) for row in await context.leases.nodes() if row["alive"]]
+        registry = CollectorRegistry()
+        registry.register(_Fleet(nodes))
+        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    return metrics
+
+
+class _Fleet(Collector):
+    """The snapshots of all live nodes."""
+
+    def __init__(self, snapshots: list[tuple[str, str]]) -> None:
+        self._snapshots = snapshots
+
+    def collect(self) -> Any:
+        return merge(self._snapshots)
+
+
+async def _http_exception(request: Request, error: HTTPException) -> Response:
+    """Starlette's own refusals: no such route, wrong method."""
+    detail = {404: f"no route {request.url.path[:200]}", 405: f"{request.method} is not possible here"}
+    return problem(
+        error.status_code, detail.get(error.status_code, error.detail), headers=dict(error.headers or {})
+    )
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    """A defect of ours: logged with an id that the caller can quote; nothing of it is shown."""
+    request_id = secrets.token_hex(8)
+    _log.error(
+        "api.failed", request_id=request_id, method=request.method, path=request.url.path, exc_info=error
+    )
+    return problem(500, "something went wrong on our side; quote the request id", request_id=request_id)

@@ -1,0 +1,84 @@
+"""What a route is: a handler and the types of what goes in and out.
+
+The table of endpoints is the one description of the API: requests are decoded and checked by it, the OpenAPI
+document is generated from it, and tests walk it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tocsin.domain.errors import Refused
+from tocsin.domain.keys import Scope
+
+if TYPE_CHECKING:
+    from tocsin.api.context import Context
+
+MAX_PAGE = 500
+DEFAULT_PAGE = 50
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks."""
+
+    tenant_id: int
+    key_id: str
+    scopes: frozenset[Scope]
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A checked request on its way to a handler."""
+
+    context: "Context"
+    caller: Caller
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    body: Any = None
+
+    def limit(self) -> int:
+        """The page size asked for."""
+        text = self.query.get("limit", str(DEFAULT_PAGE))
+        if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= MAX_PAGE):
+            raise Refused(f"limit is a number from 1 to {MAX_PAGE}", field="limit")
+        return int(text)
+
+    def choice(self, name: str, allowed: tuple[str, ...]) -> str | None:
+        """A query parameter that takes one of a few values."""
+        value = self.query.get(name)
+        if value is not None and value not in allowed:
+            raise Refused(f"{value[:40]!r} is not one of {', '.join(allowed)}", field=name)
+        return value
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """A query parameter."""
+
+    name: str
+    about: str
+    schema: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "string"})
+
+
+LIMIT = Parameter(
+    "limit", "Page size", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": DEFAULT_PAGE}
+)
+CURSOR = Parameter("cursor", "`next_cursor` of the page before")
+
+Handler = Callable[[Call], Awaitable[Any]]
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation of the API."""
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    answer: Any
+    scope: Scope = Scope.READ
+    status: int = 200
+    body: Any = None
+    body_required: bool = True
+    parameters: tuple[Parameter, ...] = ()
+    refusals: tuple[int, ...] = ()
+    tag: str = ""

@@ -1,0 +1,91 @@
+"""``/v1/executions`` and ``/v1/dead-letters``."""
+
+from tocsin.api import wire
+from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter
+from tocsin.domain.ids import ExecutionKey, parse_execution_text
+from tocsin.domain.keys import Scope
+from tocsin.domain.lifecycle import State
+from tocsin.store.executions import ExecutionFilter, Place
+
+
+async def list_executions(call: Call) -> wire.ExecutionPage:
+    """Live ones first, then history."""
+    state = call.choice("state", tuple(State))
+    return await _page(call, ExecutionFilter(State(state) if state else None, call.query.get("queue")))
+
+
+async def dead_letters(call: Call) -> wire.ExecutionPage:
+    """Executions that failed for good, latest first, with every attempt."""
+    return await _page(call, ExecutionFilter(State.DEAD, call.query.get("queue")), attempts=True)
+
+
+async def show(call: Call) -> wire.Execution:
+    """One execution with its attempts."""
+    return await _view(call, _key(call))
+
+
+async def cancel(call: Call) -> wire.Execution:
+    """Call an execution off, or ask it to stop if it is running."""
+    key = _key(call)
+    reason = (call.body.reason if call.body is not None else None) or "cancelled by a user"
+    await call.context.executions.cancel(call.caller.tenant_id, key, reason)
+    return await _view(call, key)
+
+
+async def retry(call: Call) -> wire.Execution:
+    """Give a final execution another round of attempts."""
+    key = _key(call)
+    await call.context.executions.retry(call.caller.tenant_id, key)
+    return await _view(call, key)
+
+
+async def _page(call: Call, where: ExecutionFilter, *, attempts: bool = False) -> wire.ExecutionPage:
+    limit = call.limit()
+    after = wire.decode_cursor(call.query.get("cursor"), Place)
+    rows = await call.context.executions.list(call.caller.tenant_id, where, after, limit)
+    cursor = None
+    if len(rows) == limit:
+        last = rows[-1]
+        cursor = wire.encode_cursor([str(last["job_id"]), last["fire_at"], last["finished_at"]])
+    return wire.ExecutionPage(cursor, [wire.execution_view(row, attempts=attempts) for row in rows])
+
+
+async def _view(call: Call, key: ExecutionKey) -> wire.Execution:
+    return wire.execution_view(await call.context.executions.get(call.caller.tenant_id, key), attempts=True)
+
+
+def _key(call: Call) -> ExecutionKey:
+    return parse_execution_text(call.path["execution_id"])
+
+
+_QUEUE = Parameter("queue", "Only executions of this queue")
+_STATE = Parameter(
+    "state", "Only executions in this state", {"type": "string", "enum": [str(s) for s in State]}
+)
+_EXECUTION = "/v1/executions/{execution_id}"
+ENDPOINTS = (
+    Endpoint(
+        method="GET", path="/v1/executions", handler=list_executions,
+        summary="List executions: live ones (newest job first), then finished ones (latest first)",
+        answer=wire.ExecutionPage, parameters=(LIMIT, CURSOR, _STATE, _QUEUE),
+    ),
+    Endpoint(
+        method="GET", path=_EXECUTION, handler=show, summary="Show an execution with its attempts",
+        answer=wire.Execution, refusals=(404,),
+    ),
+    Endpoint(
+        method="POST", path=_EXECUTION + "/cancel", handler=cancel,
+        summary="Cancel an execution; a running one is asked to stop", answer=wire.Execution, body=wire.Reason,
+        body_required=False, scope=Scope.WRITE, refusals=(404, 409),
+    ),
+    Endpoint(
+        method="POST", path=_EXECUTION + "/retry", handler=retry,
+        summary="Retry a dead, expired or cancelled execution under the same identity", answer=wire.Execution,
+        status=202, scope=Scope.WRITE, refusals=(404, 409),
+    ),
+    Endpoint(
+        method="GET", path="/v1/dead-letters", handler=dead_letters,
+        summary="Executions that failed for good, latest first", answer=wire.ExecutionPage,
+        parameters=(LIMIT, CURSOR, _QUEUE),
+    ),
+)  # fmt: skip

@@ -1,0 +1,47 @@
+"""``/v1/shards`` and ``/v1/nodes``."""
+
+from tocsin.api import wire
+from tocsin.api.endpoint import Call, Endpoint
+from tocsin.domain.instant import format_instant
+from tocsin.domain.keys import Scope
+
+
+async def shards(call: Call) -> wire.Shards:
+    """Who leases what."""
+    return wire.Shards(
+        [
+            wire.Shard(row["shard"], row["epoch"], row["owner"], row["node"], wire.time_of(row["expires_at"]))
+            for row in await call.context.leases.shards()
+        ]
+    )
+
+
+async def nodes(call: Call) -> wire.Nodes:
+    """Every process that was seen lately."""
+    return wire.Nodes(
+        [
+            wire.NodeView(
+                row["id"],
+                row["name"],
+                list(row["roles"]),
+                row["version"],
+                row["alive"],
+                row["shards"],
+                format_instant(row["started_at"]),
+                format_instant(row["seen_at"]),
+            )
+            for row in await call.context.leases.nodes()
+        ]
+    )
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="GET", path="/v1/shards", handler=shards, summary="Shards and who leases them", answer=wire.Shards,
+        scope=Scope.ADMIN,
+    ),
+    Endpoint(
+        method="GET", path="/v1/nodes", handler=nodes, summary="The processes of the fleet", answer=wire.Nodes,
+        scope=Scope.ADMIN,
+    ),
+)  # fmt: skip

@@ -1,0 +1,70 @@
+"""Group commit for creations.
+
+Requests that arrive while a commit is under way are written together by the next one: a lone request waits
+for nothing, and a flood shares one statement and one fsync among hundreds. Each caller learns the fate of its
+own job.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from tocsin.clock import Clock
+from tocsin.domain.errors import Conflict, Unavailable
+from tocsin.store.jobs import JobStore, NewJob
+
+_BATCH: Final = 500
+_MOST_WAITING: Final = 20_000
+_WRITERS: Final = 2
+
+
+class Intake:
+    """Buffers new jobs and writes them in batches."""
+
+    def __init__(self, store: JobStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._waiting: deque[tuple[NewJob, asyncio.Future[None]]] = deque()
+        self._writers = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def define(self, job: NewJob) -> None:
+        """Write a job; returns when it is durable."""
+        if len(self._waiting) >= _MOST_WAITING:
+            raise Unavailable("too many creations are waiting for the database", retry_after=1)
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((job, written))
+        if self._writers < _WRITERS:
+            self._writers += 1
+            task = asyncio.create_task(self._write_all())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        await written
+
+    async def _write_all(self) -> None:
+        # One turn of the event loop, so that requests already received join the batch.
+        await asyncio.sleep(0)
+        try:
+            while self._waiting:
+                batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+                await self._write(batch)
+        finally:
+            self._writers -= 1
+
+    async def _write(self, batch: list[tuple[NewJob, asyncio.Future[None]]]) -> None:
+        try:
+            refused = await self._store.define([job for job, _ in batch], self._clock.now())
+        except Exception as error:  # noqa: BLE001 - every caller must hear of it, whatever it is
+            for _, written in batch:
+                if not written.done():
+                    written.set_exception(error)
+            return
+        for job, written in batch:
+            if written.done():
+                continue  # the caller went away; the job is there all the same
+            if job.id in refused:
+                written.set_exception(
+                    Conflict(f"a recurring job named {job.definition.name!r} exists", field="name")
+                )
+            else:
+                written.set_result(None)

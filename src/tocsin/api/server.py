@@ -1,0 +1,58 @@
+"""Serves the application with uvicorn until told to stop."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import structlog
+import uvicorn
+from starlette.applications import Starlette
+
+from tocsin.domain.errors import Refused
+
+_log = structlog.get_logger()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket, or a clear word about why there is none."""
+    try:
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
+        )
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Refused(
+            f"cannot listen on {host}:{port}: {reason}", field="port", hint="give another --port"
+        ) from None
+
+
+class _Server(uvicorn.Server):
+    """Signals belong to the process's role, not to uvicorn."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve(app: Starlette, host: str, port: int, stop: asyncio.Event) -> None:
+    """Answer requests; after `stop`, finish those under way."""
+    listener = listen(host, port)
+    config = uvicorn.Config(
+        app,
+        loop="none",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=10,
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    server.should_exit = True
+    stopping.cancel()
+    await serving

@@ -1,0 +1,95 @@
+"""How answers look on a terminal: tables and field lists for people, JSON with --json."""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import wraps
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tocsin.cli.client import Client, connect
+
+_COLOURS = {
+    "active": "green", "succeeded": "green", "running": "cyan", "claimed": "cyan", "queued": "blue",
+    "paused": "yellow", "skipped": "yellow", "expired": "yellow", "dead": "red", "cancelled": "magenta",
+}  # fmt: skip
+
+_WRAPPED = ("NAME", "REASON")
+
+
+def api_command(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command a client, and print what it returns: as JSON, or by the view it names."""
+
+    @click.option("--url", help="Where the API is.  [default: TOCSIN_URL or http://127.0.0.1:8420]")
+    @click.option("--key", help="API key.  [default: TOCSIN_API_KEY or the local data directory's]")
+    @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+    @wraps(command)
+    def run(url: str | None, key: str | None, as_json: bool, **rest: Any) -> None:
+        client: Client = connect(url, key)
+        answer, view = command(client, **rest)
+        if as_json:
+            click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+        else:
+            view(answer)
+
+    return run
+
+
+def table(columns: Sequence[tuple[str, str]]) -> Callable[[Any], None]:
+    """A view of ``items`` with (heading, field) columns."""
+
+    def view(answer: Any) -> None:
+        shown = Table(box=None, pad_edge=False, header_style="bold")
+        for heading, _ in columns:
+            shown.add_column(heading, overflow="fold", no_wrap=heading not in _WRAPPED)
+        for item in answer["items"]:
+            shown.add_row(*(_cell(field, item.get(field)) for _, field in columns))
+        console = _console()
+        console.print(shown if answer["items"] else "[dim]nothing here[/dim]")
+        if answer.get("next_cursor"):
+            console.print(f"[dim]more: --cursor {answer['next_cursor']}[/dim]")
+
+    return view
+
+
+def fields(answer: Any) -> None:
+    """A view of one object, a field a line; nested objects as JSON."""
+    console = _console()
+    width = max(len(name) for name in answer)
+    for name, value in answer.items():
+        if value in (None, [], {}):
+            continue
+        console.print(f"[bold]{name:<{width}}[/bold]  ", end="")
+        console.print(_cell(name, value), soft_wrap=True)
+
+
+def _console() -> Console:
+    """As wide as the terminal; into a pipe nothing is cut or wrapped."""
+    return Console() if sys.stdout.isatty() else Console(width=1000)
+
+
+def say(words: str) -> Callable[[Any], None]:
+    """A view that prints a sentence made from the answer."""
+    return lambda answer: click.echo(words.format(**answer))
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "[dim]–[/dim]"
+    if name == "state":
+        return f"[{_COLOURS.get(value, 'white')}]{value}[/]"
+    if name.endswith("_at") and isinstance(value, str):
+        return _local(value)
+    if isinstance(value, dict | list):
+        return escape(json.dumps(value, ensure_ascii=False))
+    return escape(str(value))
+
+
+def _local(text: str) -> str:
+    moment = datetime.fromisoformat(text).astimezone()
+    return moment.isoformat(sep=" ", timespec="milliseconds" if moment.microsecond else "seconds")

@@ -1,0 +1,26 @@
+"""Fixtures: a PostgreSQL per test process, a fresh database per test. Tests run their own event loop."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.postgres import Cluster, temporary_directory
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    directory = temporary_directory()
+    cluster = Cluster(directory)
+    cluster.start()
+    yield cluster
+    cluster.stop()
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def url(cluster: Cluster) -> Iterator[str]:
+    """The URL of a fresh, migrated database."""
+    url = cluster.new_database()
+    yield url
+    cluster.drop(url)
