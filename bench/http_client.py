@@ -5,12 +5,14 @@
 The sink is a raw protocol in another process that answers 200 without reading what it was sent, so that the
 client's own cost is what is measured. Both clients post the same 200-byte JSON body with the same headers over
 kept connections on uvloop, with the same number of requests in flight, in alternating rounds; the medians are
-compared. The streams loop is the least that a client can do in that style: no deadline, no limits, no pool, no
-policy, only the length header read. Traffic stays on loopback.
+compared. Each process keeps to one core, as far as there are two and the system can do it. The streams loop is the
+least that a client can do in that style: no deadline, no limits, no pool, no policy, only the length header read.
+Traffic stays on loopback.
 """
 
 import asyncio
 import multiprocessing
+import os
 import statistics
 import sys
 import time
@@ -52,7 +54,16 @@ class Sink(asyncio.Protocol):
         self._write(ANSWER)
 
 
+def keep_to_core(number: int) -> None:
+    """On two cores the scheduler would otherwise often run client and sink in turns on one."""
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[number % len(cores)]})
+
+
 def run_sink(pipe: Connection) -> None:
+    keep_to_core(1)
+
     async def serve() -> None:
         server = await asyncio.get_running_loop().create_server(Sink, "127.0.0.1", 0)
         pipe.send(server.sockets[0].getsockname()[1])
@@ -130,6 +141,7 @@ def main() -> None:
     receiver, sender = context.Pipe(duplex=False)
     sink = context.Process(target=run_sink, args=(sender,), daemon=True)
     sink.start()
+    keep_to_core(0)
     try:
         uvloop.run(compare(receiver.recv(), seconds))
     finally:

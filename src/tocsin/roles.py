@@ -186,6 +186,7 @@ class Node:
             address_policy(self._settings),
             shard_count=row["shard_count"],
             lease_ttl=self._settings.lease_ttl,
+            horizon=self._settings.horizon,
         )
         return asyncio.create_task(
             serve(build_app(context), self._settings.host, self._settings.port, stop), name="api"

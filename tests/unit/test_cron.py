@@ -572,6 +572,7 @@ class TestRefused:
             ("30-10 * * * *", "minute range 30-10 runs backwards", "write 30-59,0-10 to go around"),
             ("0 22-6 * * *", "hour range 22-6 runs backwards", "write 22-23,0-6 to go around"),
             ("* ? * * *", "hour '?' is only for the day fields", "use * for every value"),
+            ("* * 1,? * *", "day-of-month '?' stands alone", "use * for every value"),
             (
                 "* * L-31 * *",
                 "day-of-month L-31 is not in the range 1–30",
@@ -624,7 +625,7 @@ class TestRefused:
             ("@daily 3", "'@daily 3' is not a known shorthand", "a shorthand stands alone"),
             (
                 "CRON_TZ=UTC 0 0 * * *",
-                "'CRON_TZ=UTC' does not belong into the expression",
+                "'CRON_TZ=UTC' does not belong in the expression",
                 "the time zone has a field of its own",
             ),
             (
@@ -644,6 +645,7 @@ class TestRefused:
             ("0 0 31 4,6 *", "APR, JUN", "the longest month there has 30 days"),
             ("0 0 31W 2 *", "FEB", "the longest month there has 29 days"),
             ("0 0 L-30 4 *", "APR", "the longest month there has 30 days"),
+            ("0 0 */31 2 MON#5", "FEB", "a day field begins with *, so date and weekday must both match"),
             (
                 "0 0 */40 * MON#3",
                 "any month",

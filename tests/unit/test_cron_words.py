@@ -1,12 +1,17 @@
 """Expressions in words, and the warnings that come with them."""
 
+import calendar
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.unit.cron_oracle import Expression, draw_expression
 from tocsin.domain.cron import Cron, Dst
 from tocsin.domain.cron_warnings import warnings
 from tocsin.domain.cron_words import explain
+from tocsin.domain.errors import Refused
 from tocsin.domain.instant import parse_instant
 
 
@@ -70,6 +75,7 @@ def test_seconds_in_words(expression: str, words: str) -> None:
         ("0 0 * 1 MON#1", "at 00:00 on the first Monday of January"),
         ("0 9 * 1 *", "at 09:00 every day in January"),
         ("0 9 * 1 MON", "at 09:00 on Mondays in January"),
+        ("0 9 * 1 *,MON#2", "at 09:00 every day in January"),
         ("0 9 * JUN-AUG 1-5", "at 09:00, Monday to Friday from June to August"),
         ("0 0 13 * FRI", "at 00:00 on the 13th of every month, or on Fridays"),
         ("0 0 1 1 1-5", "at 00:00 on the 1st of the month, or Monday to Friday in January"),
@@ -83,6 +89,25 @@ def test_days_in_words(expression: str, words: str) -> None:
 def test_equal_meanings_have_equal_words() -> None:
     same = ["0 9 * * 1-5", "0 9 ? * MON,TUE,WED,THU,FRI", "0 0 9 * * mon-fri"]
     assert len({explain(Cron.parse(expression)) for expression in same}) == 1
+
+
+@settings(deadline=None)
+@given(
+    st.builds(draw_expression, st.randoms(use_true_random=False), with_seconds=st.booleans()),
+    st.sampled_from(["UTC", "Europe/Berlin", "Australia/Lord_Howe"]),
+    st.sampled_from(Dst),
+)
+def test_every_expression_has_words_that_name_its_months(drawn: Expression, zone: str, dst: Dst) -> None:
+    try:
+        cron = Cron.parse(drawn.text)
+    except Refused:
+        return
+    words = explain(cron)
+    assert any(name in words for name in MONTHS) == (len(drawn.months) < 12), words
+    assert all(warnings(cron, ZoneInfo(zone), dst, 0))
+
+
+MONTHS = calendar.month_name[1:]
 
 
 def warned(expression: str, zone: str, dst: Dst = Dst.CRON, after: str = "2026-01-01T00:00:00Z") -> list[str]:

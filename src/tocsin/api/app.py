@@ -1,7 +1,8 @@
 """The HTTP application: from a request to a checked call to an answer, and every error to a problem document."""
 
 import secrets
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -34,19 +35,29 @@ Handle = Callable[[Request], Awaitable[Response]]
 
 def build_app(context: Context) -> Starlette:
     """The application over one context."""
-    routes = [
-        Route(endpoint.path, _guarded(_serve(endpoint, context), context), methods=[endpoint.method])
-        for endpoint in ENDPOINTS
-    ]
-    document = _encode(openapi_document(ENDPOINTS))
-    routes += [
-        Route("/openapi.json", _constant(document)),
-        Route("/healthz", _constant(_encode(Health("ok")))),
-        Route("/readyz", _ready(context)),
-        Route("/metrics", _guarded(_metrics(context), context)),
-    ]
+    verbs: dict[str, dict[str, Handle]] = defaultdict(dict)
+    for endpoint in ENDPOINTS:
+        verbs[endpoint.path][endpoint.method] = _serve(endpoint, context)
+    verbs["/openapi.json"]["GET"] = _constant(_encode(openapi_document(ENDPOINTS)))
+    verbs["/healthz"]["GET"] = _constant(_encode(Health("ok")))
+    verbs["/readyz"]["GET"] = _ready(context)
+    verbs["/metrics"]["GET"] = _metrics(context)
+    routes = [Route(path, _guarded(_by_verb(of), context), methods=list(of)) for path, of in verbs.items()]
     handlers: dict[Any, Any] = {HTTPException: _http_exception, Exception: _unexpected}
-    return Starlette(routes=routes, exception_handlers=handlers)
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    app.router.redirect_slashes = (
+        False  # one spelling per resource; a redirect would also trust the Host header
+    )
+    return app
+
+
+def _by_verb(handles: Mapping[str, Handle]) -> Handle:
+    """One route per path, so that a wrong method is told all the right ones."""
+
+    async def choose(request: Request) -> Response:
+        return await handles["GET" if request.method == "HEAD" else request.method](request)
+
+    return choose
 
 
 def _serve(endpoint: Endpoint, context: Context) -> Handle:
@@ -57,9 +68,7 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
         caller = await context.authenticator.authenticate(
             request.headers.get("authorization"), endpoint.scope
         )
-        for name in request.query_params:
-            if name not in known:
-                raise Refused(f"unknown parameter {name[:64]!r}", field=name[:64])
+        _check_query(request, known)
         raw = await _read_body(request)
         body = _decode(decode, raw, required=endpoint.body_required) if decode else None
         answer = await endpoint.handler(
@@ -80,23 +89,39 @@ def _guarded(handle: Handle, context: Context) -> Handle:
             response = problem_of(error)
         except ClientDisconnect:
             response = Response(status_code=499)
+        except Exception:
+            context.telemetry.requests.labels(500).inc()
+            raise
         context.telemetry.requests.labels(response.status_code).inc()
         return response
 
     return guarded
 
 
+def _check_query(request: Request, known: frozenset[str]) -> None:
+    """Refuse what would be ignored or could not be asked of the database."""
+    seen = set()
+    for name, value in request.query_params.multi_items():
+        if name not in known:
+            raise Refused(f"unknown parameter {name[:64]!r}", field=name[:64])
+        if name in seen:
+            raise Refused("the parameter is given twice", field=name)
+        if "\x00" in value:
+            raise Refused(_NUL, field=name)
+        seen.add(name)
+
+
 async def _read_body(request: Request) -> bytes:
     """The body, refused as soon as it is known to be too large."""
     declared = request.headers.get("content-length")
-    if declared is not None and declared.isdigit() and int(declared) > MAX_BODY:
-        raise _TooLarge
+    if declared is not None and declared.isdigit() and int(declared[:18]) > MAX_BODY:
+        raise _TooLarge(_LARGEST)
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
         if size > MAX_BODY:
-            raise _TooLarge
+            raise _TooLarge(_LARGEST)
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -106,27 +131,46 @@ def _decode(decode: Callable[[bytes], Any], raw: bytes, *, required: bool) -> An
         if required:
             raise Refused("a JSON body is needed")
         return None
-    if b"\\u0000" in raw or b"\x00" in raw:
-        raise Refused("text with a NUL character cannot be stored")
     try:
-        return decode(raw)
+        body = decode(raw)
+        place = _place_of_nul(msgspec.json.decode(raw)) if b"\\u0000" in raw else None
     except msgspec.ValidationError as error:
         raise refused_by_decoder(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _BadJson(f"the body is not valid JSON: {error}") from None
     except RecursionError:
         raise _BadJson("the body is nested too deeply") from None
+    if place is not None:
+        raise Refused(_NUL, field=place.lstrip("."))
+    return body
+
+
+def _place_of_nul(value: Any) -> str | None:
+    """Where text has a NUL character, which PostgreSQL cannot store. The path is only built on the way back."""
+    if isinstance(value, str):
+        return "" if "\x00" in value else None
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            if (place := _place_of_nul(item)) is not None:
+                return f"[{number}]{place}"
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            place = "" if "\x00" in name else _place_of_nul(item)
+            if place is not None:
+                return f".{name[:64]}{place}"
+    return None
 
 
 class _BadJson(Refused):
     status = 400
 
 
-class _TooLargeError(Refused):
+class _TooLarge(Refused):
     status = 413
 
 
-_TooLarge = _TooLargeError(f"the body is larger than {MAX_BODY // 1024} KiB")
+_LARGEST: Final = f"the body is larger than {MAX_BODY // 1024} KiB"
+_NUL: Final = "text cannot have a NUL character"
 
 
 def _constant(body: bytes) -> Handle:

@@ -7,6 +7,7 @@ from tocsin.api.intake import Intake
 from tocsin.clock import Clock
 from tocsin.db.pool import Database
 from tocsin.domain.addresses import AddressPolicy
+from tocsin.store.control import JobControl
 from tocsin.store.executions import ExecutionStore
 from tocsin.store.jobs import JobStore
 from tocsin.store.keys import KeyStore
@@ -23,6 +24,7 @@ class Context(msgspec.Struct, frozen=True):
     policy: AddressPolicy
     shard_count: int
     jobs: JobStore
+    control: JobControl
     executions: ExecutionStore
     leases: LeaseStore
     intake: Intake
@@ -37,6 +39,7 @@ def make_context(
     *,
     shard_count: int,
     lease_ttl: float,
+    horizon: float = 30.0,
 ) -> Context:
     """Everything over one database."""
     jobs = JobStore(database)
@@ -47,6 +50,7 @@ def make_context(
         policy,
         shard_count,
         jobs,
+        JobControl(database, horizon),
         ExecutionStore(database),
         LeaseStore(database, lease_ttl),
         Intake(jobs, clock),

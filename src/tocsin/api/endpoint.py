@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tocsin.domain.errors import Refused
+from tocsin.domain.job import check_text
 from tocsin.domain.keys import Scope
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_PAGE = 500
 DEFAULT_PAGE = 50
+MAX_REASON = 500
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -39,9 +41,15 @@ class Call(msgspec.Struct, frozen=True):
     def limit(self) -> int:
         """The page size asked for."""
         text = self.query.get("limit", str(DEFAULT_PAGE))
-        if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= MAX_PAGE):
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_PAGE):
             raise Refused(f"limit is a number from 1 to {MAX_PAGE}", field="limit")
         return int(text)
+
+    def reason(self) -> str | None:
+        """Why the caller does this, if it said so."""
+        reason: str | None = self.body.reason if self.body is not None else None
+        check_text(reason, "reason", MAX_REASON)
+        return reason
 
     def choice(self, name: str, allowed: tuple[str, ...]) -> str | None:
         """A query parameter that takes one of a few values."""

@@ -27,8 +27,7 @@ async def show(call: Call) -> wire.Execution:
 async def cancel(call: Call) -> wire.Execution:
     """Call an execution off, or ask it to stop if it is running."""
     key = _key(call)
-    reason = (call.body.reason if call.body is not None else None) or "cancelled by a user"
-    await call.context.executions.cancel(call.caller.tenant_id, key, reason)
+    await call.context.executions.cancel(call.caller.tenant_id, key, call.reason() or "cancelled by a user")
     return await _view(call, key)
 
 
@@ -41,12 +40,13 @@ async def retry(call: Call) -> wire.Execution:
 
 async def _page(call: Call, where: ExecutionFilter, *, attempts: bool = False) -> wire.ExecutionPage:
     limit = call.limit()
-    after = wire.decode_cursor(call.query.get("cursor"), Place)
+    place = wire.decode_cursor(call.query.get("cursor"), wire.ExecutionPlace)
+    after = Place(*place) if place else None
     rows = await call.context.executions.list(call.caller.tenant_id, where, after, limit)
     cursor = None
     if len(rows) == limit:
         last = rows[-1]
-        cursor = wire.encode_cursor([str(last["job_id"]), last["fire_at"], last["finished_at"]])
+        cursor = wire.encode_cursor((last["job_id"], last["fire_at"], last["finished_at"]))
     return wire.ExecutionPage(cursor, [wire.execution_view(row, attempts=attempts) for row in rows])
 
 
@@ -81,7 +81,7 @@ ENDPOINTS = (
     Endpoint(
         method="POST", path=_EXECUTION + "/retry", handler=retry,
         summary="Retry a dead, expired or cancelled execution under the same identity", answer=wire.Execution,
-        status=202, scope=Scope.WRITE, refusals=(404, 409),
+        status=202, body=wire.Nothing, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
     ),
     Endpoint(
         method="GET", path="/v1/dead-letters", handler=dead_letters,

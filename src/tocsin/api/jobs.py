@@ -49,7 +49,7 @@ async def list_jobs(call: Call) -> wire.JobPage:
     limit = call.limit()
     before = wire.decode_cursor(call.query.get("cursor"), UUID)
     rows = await call.context.jobs.list(call.caller.tenant_id, where, before, limit)
-    cursor = wire.encode_cursor(str(rows[-1]["id"])) if len(rows) == limit else None
+    cursor = wire.encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
     return wire.JobPage(cursor, [wire.job_view(row) for row in rows])
 
 
@@ -60,15 +60,15 @@ async def show(call: Call) -> wire.Job:
 
 async def delete(call: Call) -> wire.CancelAnswer:
     """Remove a job; its history stays."""
-    done = await call.context.jobs.delete(call.caller.tenant_id, _job_id(call))
+    done = await call.context.control.delete(call.caller.tenant_id, _job_id(call))
     return wire.CancelAnswer(None, done.cancelled, done.asked_to_stop)
 
 
 async def cancel(call: Call) -> wire.CancelAnswer:
     """End a job: nothing of it starts any more."""
     job_id = _job_id(call)
-    done = await call.context.jobs.cancel(
-        call.caller.tenant_id, job_id, _reason(call) or "cancelled by a user"
+    done = await call.context.control.cancel(
+        call.caller.tenant_id, job_id, call.reason() or "cancelled by a user"
     )
     return wire.CancelAnswer(await _view(call, job_id), done.cancelled, done.asked_to_stop)
 
@@ -76,14 +76,14 @@ async def cancel(call: Call) -> wire.CancelAnswer:
 async def pause(call: Call) -> wire.PauseAnswer:
     """Hold a job's fires."""
     job_id = _job_id(call)
-    held = await call.context.jobs.pause(call.caller.tenant_id, job_id, _reason(call))
+    held = await call.context.control.pause(call.caller.tenant_id, job_id, call.reason())
     return wire.PauseAnswer(await _view(call, job_id), held)
 
 
 async def resume(call: Call) -> wire.ResumeAnswer:
     """Let a job fire again."""
     job_id = _job_id(call)
-    done = await call.context.jobs.resume(call.caller.tenant_id, job_id, call.context.clock.now())
+    done = await call.context.control.resume(call.caller.tenant_id, job_id, call.context.clock.now())
     skipped = sum(skip.count for skip in done.skips)
     return wire.ResumeAnswer(await _view(call, job_id), len(done.fires), skipped)
 
@@ -91,14 +91,14 @@ async def resume(call: Call) -> wire.ResumeAnswer:
 async def run(call: Call) -> wire.Execution:
     """Fire a job now."""
     tenant_id = call.caller.tenant_id
-    key = await call.context.jobs.run(tenant_id, _job_id(call), call.context.clock.now())
+    key = await call.context.control.run(tenant_id, _job_id(call), call.context.clock.now())
     return wire.execution_view(await call.context.executions.get(tenant_id, key))
 
 
 async def executions(call: Call) -> wire.ExecutionPage:
     """Executions of one job, latest first."""
     limit, job_id = call.limit(), _job_id(call)
-    before = wire.decode_cursor(call.query.get("cursor"), int)
+    before = wire.decode_cursor(call.query.get("cursor"), wire.CursorInstant)
     rows = await call.context.executions.of_job(call.caller.tenant_id, job_id, before, limit)
     if not rows and before is None:
         await call.context.jobs.get(call.caller.tenant_id, job_id)  # 404 unless it is there
@@ -161,10 +161,6 @@ def _job_id(call: Call) -> UUID:
     return parse_job_text(call.path["job_id"])
 
 
-def _reason(call: Call) -> str | None:
-    return call.body.reason if call.body is not None else None
-
-
 _JOB = "/v1/jobs/{job_id}"
 ENDPOINTS = (
     Endpoint(
@@ -197,11 +193,11 @@ ENDPOINTS = (
     ),
     Endpoint(
         method="POST", path=_JOB + "/resume", handler=resume, summary="Let a paused job fire again",
-        answer=wire.ResumeAnswer, scope=Scope.WRITE, refusals=(404, 409),
+        answer=wire.ResumeAnswer, body=wire.Nothing, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
     ),
     Endpoint(
         method="POST", path=_JOB + "/run", handler=run, summary="Fire a job now", answer=wire.Execution, status=202,
-        scope=Scope.WRITE, refusals=(404, 409),
+        body=wire.Nothing, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
     ),
     Endpoint(
         method="GET", path=_JOB + "/executions", handler=executions, summary="Executions of a job, latest first",

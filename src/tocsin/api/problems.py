@@ -1,6 +1,7 @@
 """Every error as a problem document (RFC 9457): what is wrong, which field, what to do."""
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
@@ -20,18 +21,24 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     request_id: str | None = None
 
 
-_TITLES = {
+_LONGEST: Final = 200  # of what a refusal repeats of the request
+_LONGEST_DETAIL: Final = 500
+_MISSING: Final = re.compile("Object missing required field `(.*)`", re.DOTALL)
+_UNKNOWN: Final = re.compile("Object contains unknown field `(.*?)`?", re.DOTALL)
+_TITLES: Final = {
     400: "Bad request",
     401: "Unauthorized",
     403: "Forbidden",
     404: "Not found",
     405: "Method not allowed",
+    408: "Request timeout",
     409: "Conflict",
     411: "Length required",
     413: "Content too large",
     415: "Unsupported media type",
     422: "Unprocessable content",
     429: "Too many requests",
+    431: "Request header fields too large",
     500: "Internal server error",
     503: "Service unavailable",
 }
@@ -41,7 +48,7 @@ def problem(status: int, detail: str, **more: Any) -> Response:
     """A response with a problem document."""
     headers = {"retry-after": str(more.pop("retry_after"))} if "retry_after" in more else {}
     headers |= more.pop("headers", {})
-    document = Problem(_TITLES.get(status, "Error"), status, detail, **more)
+    document = Problem(_TITLES.get(status, "Error"), status, detail[:_LONGEST_DETAIL], **more)
     return Response(
         msgspec.json.encode(document), status, headers=headers, media_type="application/problem+json"
     )
@@ -58,13 +65,11 @@ def problem_of(error: Refused | Unavailable) -> Response:
 def refused_by_decoder(error: msgspec.ValidationError) -> Refused:
     """msgspec says ``… - at `$.schedule.every` ``; users want the field's name."""
     reason, _, path = str(error).partition(" - at `")
-    field = path.rstrip("`").removeprefix("$").lstrip(".") or None
-    if "unknown field" in reason:
-        unknown = reason.rpartition("`")[0].rpartition("`")[2]
-        field = f"{field}.{unknown}" if field else unknown
-        reason = f"unknown field {unknown!r}"
-    elif "missing required field" in reason:
-        missing = reason.rpartition("`")[0].rpartition("`")[2]
-        field = f"{field}.{missing}" if field else missing
-        reason = f"{missing!r} is required"
-    return Refused(reason, field=field)
+    field = path.rstrip("`").removeprefix("$").lstrip(".")
+    if missing := _MISSING.fullmatch(reason):
+        reason = f"{missing[1]!r} is required"
+        field = f"{field}.{missing[1]}"
+    elif unknown := _UNKNOWN.fullmatch(reason):
+        reason = f"unknown field {unknown[1][:64]!r}"
+        field = f"{field}.{unknown[1]}"
+    return Refused(reason[:_LONGEST], field=field.lstrip(".")[:_LONGEST] or None)

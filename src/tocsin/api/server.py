@@ -9,6 +9,7 @@ import structlog
 import uvicorn
 from starlette.applications import Starlette
 
+from tocsin.api.connection import Connection
 from tocsin.domain.errors import Refused
 
 _log = structlog.get_logger()
@@ -27,6 +28,12 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
+def _url_of(listener: socket.socket) -> str:
+    """Where to point a browser; says which port the kernel chose when 0 was asked for."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 class _Server(uvicorn.Server):
     """Signals belong to the process's role, not to uvicorn."""
 
@@ -41,7 +48,7 @@ async def serve(app: Starlette, host: str, port: int, stop: asyncio.Event) -> No
     config = uvicorn.Config(
         app,
         loop="none",
-        http="httptools",
+        http=Connection,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -52,6 +59,7 @@ async def serve(app: Starlette, host: str, port: int, stop: asyncio.Event) -> No
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())
+    _log.info("api.listening", url=_url_of(listener))
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     server.should_exit = True
     stopping.cancel()

@@ -2,23 +2,30 @@
 
 import base64
 import binascii
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
 from msgspec import Meta
 
+from tocsin.api.endpoint import MAX_REASON
 from tocsin.domain.errors import Refused
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text
-from tocsin.domain.instant import MILLISECOND, Instant, format_instant
+from tocsin.domain.instant import MILLISECOND, Instant, format_instant, parse_instant
 from tocsin.domain.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, Definition
 from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import Attempt, Outcome, Verdict
-from tocsin.domain.policy import Misfire, Overlap, Policies, Retry
+from tocsin.domain.policy import Misfire, MisfirePolicy, Overlap, Policies, Retry
 from tocsin.domain.schedule import Schedule
 from tocsin.domain.target import Target
 
-T = TypeVar("T")
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+# Cursors name instants. These bounds are the years that can be written; PostgreSQL's own lie beyond them.
+CursorInstant = Annotated[
+    int,
+    Meta(ge=parse_instant("0001-01-01T00:00:00Z", ""), le=parse_instant("9999-12-31T23:59:59.999999Z", "")),
+]
+ExecutionPlace = tuple[UUID, CursorInstant, CursorInstant | None]
 
 
 class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +46,7 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout: str | float | None = None
     start_within: str | float | None = None
     retry: Retry = Retry()
-    misfire: Misfire | str = Misfire()
+    misfire: Misfire | MisfirePolicy = Misfire()
     overlap: Overlap = Overlap.ALLOW
 
 
@@ -126,7 +133,11 @@ class ExecutionPage(Page, frozen=True):
 class Reason(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why something is done, for whoever reads it later."""
 
-    reason: Annotated[str, Meta(max_length=500)] | None = None
+    reason: Annotated[str, Meta(min_length=1, max_length=MAX_REASON)] | None = None
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of an action that takes no instructions: none, or an empty object."""
 
 
 class CancelAnswer(msgspec.Struct, frozen=True):
@@ -196,9 +207,7 @@ class Health(msgspec.Struct, frozen=True):
 
 def definition_of(new: NewJob, schedule: Schedule) -> Definition:
     """The domain's view of a request."""
-    misfire = (
-        msgspec.convert({"policy": new.misfire}, Misfire) if isinstance(new.misfire, str) else new.misfire
-    )
+    misfire = new.misfire if isinstance(new.misfire, Misfire) else Misfire(new.misfire)
     policies = Policies(new.retry, misfire, new.overlap, new.timeout, new.start_within)
     return Definition(
         schedule, new.target, new.name, new.description, new.queue, new.priority, tuple(new.tags), policies
@@ -268,8 +277,8 @@ def encode_cursor(place: object) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
 
-def decode_cursor(text: str | None, kind: type[T]) -> T | None:
-    """The place a cursor names."""
+def decode_cursor(text: str | None, kind: Any) -> Any:
+    """The place a cursor names, of the type `kind`."""
     if text is None:
         return None
     try:

@@ -137,9 +137,16 @@ class Days:
     weekdays: int
     weekday_marks: tuple[Mark, ...]
     either: bool
+    _every_day: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        every_day = (self.months, self.dates, self.weekdays) == (ALL_MONTHS, ALL_DATES, ALL_WEEKDAYS)
+        object.__setattr__(self, "_every_day", every_day)
 
     def next_day(self, day: int) -> int | None:
         """The first matching day from `day` on, counted from 1970-01-01; None past the last year."""
+        if self._every_day:
+            return day
         today = date.fromordinal(day + _EPOCH_ORDINAL)
         year, month = today.year, today.month
         if self.months >> month & 1:

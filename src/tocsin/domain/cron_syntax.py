@@ -16,10 +16,12 @@ Work is bounded by the length of the text: no item can name more values than its
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final, NamedTuple, NoReturn
 
 from tocsin.domain.cron_sets import (
+    ALL_WEEKDAYS,
     Days,
     LastDay,
     LastWeekday,
@@ -106,7 +108,7 @@ def split(text: str, field: str) -> list[str]:
         fields = _spell_out(fields, field)
     if "=" in fields[0]:
         raise Refused(
-            f"{_shown(fields[0])} does not belong into the expression",
+            f"{_shown(fields[0])} does not belong in the expression",
             field=field,
             hint="the time zone has a field of its own",
         )
@@ -119,12 +121,10 @@ def refuse_impossible(text: str, days: Days, field: str) -> NoReturn:
     """Say why no day ever matches: no month is long enough, or date and weekday never meet."""
     names = [MONTH_NAMES[month - 1] for month in values(days.months)]
     months = "any month" if len(names) == len(MONTH_NAMES) else ", ".join(names)
-    alone = days if days.either else _without_weekdays(days)
-    hint = (
-        "a day field begins with *, so date and weekday must both match"
-        if alone.possible()
-        else f"the longest month there has {longest_month(days.months)} days"
-    )
+    dates_alone = replace(days, weekdays=ALL_WEEKDAYS, weekday_marks=(), either=False)
+    hint = f"the longest month there has {longest_month(days.months)} days"
+    if dates_alone.possible():
+        hint = "a day field begins with *, so date and weekday must both match"
     raise Refused(f"{_shown(text)} can never fire: no such day exists in {months}", field=field, hint=hint)
 
 
@@ -149,11 +149,6 @@ def _wrong_count(count: int, field: str) -> Refused:
     return Refused(
         f"a cron expression has 5 fields, or 6 with seconds first; got {count}", field=field, hint=hint
     )
-
-
-def _without_weekdays(days: Days) -> Days:
-    every = (1 << WEEKDAY.size) - 1
-    return Days(days.months, days.dates, days.date_marks, every, (), either=False)
 
 
 def _shown(text: str) -> str:
@@ -222,6 +217,7 @@ class _Reader:
         low, high = self._bounds(parts["low"], parts["high"], open_ended=parts["step"] is not None)
         step = self._number("step ", parts["step"] or "1", 9999, "*/15 is every 15th value")
         bits, offset, size = 0, self._kind.low, self._kind.size
+        # Modulo the size, 7 becomes Sunday and a range that wraps around goes on at the beginning.
         for value in range(low, high + 1, step):
             bits |= 1 << offset + (value - offset) % size
         return bits
@@ -263,7 +259,8 @@ class _Reader:
         if not item:
             return self._refused("has an empty item", "remove the extra comma")
         if item == "?":
-            return self._refused("'?' is only for the day fields", "use * for every value")
+            problem = "stands alone" if self._kind in (DATE, WEEKDAY) else "is only for the day fields"
+            return self._refused(f"'?' {problem}", "use * for every value")
         return self._refused(f"{_shown(item)} is not a value, a range or a step", _ITEM_HINT)
 
     def _not_a_value(self, written: str) -> Refused:

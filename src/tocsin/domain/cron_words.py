@@ -172,8 +172,8 @@ def _month_phrase(days: Days) -> str:
 
 def _names_its_month(days: Days) -> bool:
     """Whether "the 1st of January" says it all; in other sentences the months come last and bind everything."""
-    tied_to_month = days.dates != ALL_DATES or bool(days.weekday_marks)
-    return tied_to_month and not days.either and len(values(days.months)) == 1
+    by_mark = days.weekday_marks and days.weekdays != ALL_WEEKDAYS
+    return bool(days.dates != ALL_DATES or by_mark) and not days.either and len(values(days.months)) == 1
 
 
 def _step(numbers: Sequence[int], size: int) -> int | None:

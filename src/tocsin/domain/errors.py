@@ -6,6 +6,7 @@
     ├── Refused          the caller's fault: bad input, wrong state, unknown id → 4xx, nothing was written
     │   ├── NotFound
     │   ├── Conflict
+    │   ├── Stale
     │   └── Unauthorized
     ├── Unavailable      try later: the database is away, a buffer is full → 503 with Retry-After
     └── OwnershipLost    stop now: a lease or claim went to somebody else; drop what was held in memory
@@ -38,6 +39,12 @@ class Conflict(Refused):
     """The thing exists but its state forbids this, or its name is taken."""
 
     status = 409
+
+
+class Stale(Refused):
+    """The caller's picture of the thing is out of date: somebody else changed it first."""
+
+    status = 412
 
 
 class Unauthorized(Refused):

@@ -1,6 +1,7 @@
 """A job's definition: target, schedule and policies, checked as a whole before anything is written."""
 
 import re
+import unicodedata
 from typing import Final
 
 import msgspec
@@ -15,6 +16,7 @@ DEFAULT_PRIORITY: Final = 5
 CATCH_UP_PRIORITY: Final = 10
 """The lane of missed fires: behind every priority a user can give, so that live fires keep their time."""
 _QUEUE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_UNSHOWABLE: Final = ("Cc", "Cs", "Zl", "Zp")  # control characters, surrogates, line and paragraph separators
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -37,8 +39,8 @@ class Definition(msgspec.Struct, frozen=True):
 
 def check_definition(definition: Definition) -> None:
     """Refuse a definition that breaks a limit, naming the field."""
-    _check_text(definition.name, "name", 200)
-    _check_text(definition.description, "description", 2000)
+    check_text(definition.name, "name", 200)
+    check_text(definition.description, "description", 2000, allow="\n\t")
     if not _QUEUE_NAME.fullmatch(definition.queue):
         raise Refused(
             "a queue name has 1 to 63 of a-z 0-9 . _ - and begins with a letter or digit", field="queue"
@@ -48,17 +50,18 @@ def check_definition(definition: Definition) -> None:
     if len(definition.tags) > 32:
         raise Refused("at most 32 tags", field="tags")
     for tag in definition.tags:
-        _check_text(tag, "tags", 64)
+        check_text(tag, "tags", 64)
     if len(set(definition.tags)) != len(definition.tags):
         raise Refused("a tag is given twice", field="tags")
     check_target(definition.target)
     check_policies(definition.policies)
 
 
-def _check_text(text: str | None, field: str, longest: int) -> None:
+def check_text(text: str | None, field: str, longest: int, *, allow: str = "") -> None:
+    """Refuse words that are empty, too long, or would do something to the terminal they are shown on."""
     if text is None:
         return
     if not 1 <= len(text) <= longest:
         raise Refused(f"{field} has 1 to {longest} characters", field=field)
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
-        raise Refused(f"{field} has control characters", field=field)
+    if any(unicodedata.category(letter) in _UNSHOWABLE and letter not in allow for letter in text):
+        raise Refused(f"{field} has control characters or line breaks", field=field)

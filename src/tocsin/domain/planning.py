@@ -1,26 +1,37 @@
 """Turn a cursor into executions: which fire times run, which are skipped and why, and where the cursor goes.
 
-Pure: the planner feeds it a job and writes down the answer. Fire times up to ``until`` are
-decided, the first one beyond becomes the new cursor. A call decides at most `limit` fire times, so a job that
-was down for a month costs a bounded step at a time and the cursor itself remembers how far the work has come.
+Pure: the planner feeds it a job and writes down the answer. Every fire time from the cursor up to `until` is
+decided exactly once, as a fire or as part of a skip, and the first undecided one becomes the new cursor. A call
+decides a bounded number of fire times, so a job that was down for a month costs one bounded step after
+another and the cursor itself remembers how far the work has come.
+
+Fire times before `live_from` were missed. Of those the misfire policy keeps the latest few; the others are
+skipped. Fire times inside a blackout are dropped, or held until it ends.
 """
 
+from collections.abc import Iterable
 from typing import Final
+from uuid import UUID
 
 import msgspec
 
-from tocsin.domain.instant import Instant, parse_span
-from tocsin.domain.policy import Misfire, MisfirePolicy
-from tocsin.domain.schedule import Rule
+from tocsin.domain.blackout import NO_BLACKOUTS, Blackouts, Range
+from tocsin.domain.instant import Instant, Span, parse_span
+from tocsin.domain.policy import Misfire, MisfirePolicy, Policies
+from tocsin.domain.schedule import Every, Rule, Schedule, blackout_dates, slot_of
 
-DEFAULT_LIMIT: Final = 1000
+DEFAULT_LIMIT: Final = 20_000
 
 
 class Fire(msgspec.Struct, frozen=True):
     """A fire time that becomes an execution. `late` ones were missed and run in the catch-up lane."""
 
     at: Instant
-    late: bool
+    due_at: Instant
+    """When it should run: the fire time, plus the job's jitter slot, or the end of a blackout that holds it."""
+    wait: Span = 0
+    """How long after being planned it may run at the earliest: the pace of catching up."""
+    late: bool = False
 
 
 class Skip(msgspec.Struct, frozen=True):
@@ -40,53 +51,149 @@ class Plan(msgspec.Struct, frozen=True):
     cursor: Instant | None
 
 
+class Terms(msgspec.Struct, frozen=True):
+    """What a job's definition says about its fire times, apart from the rule itself."""
+
+    misfire: Misfire = Misfire()
+    fires_left: int | None = None
+    """What max_fires still allows."""
+    slot: Span = 0
+    blackouts: Blackouts = NO_BLACKOUTS
+    missed_reason: str | None = None
+    """Why fire times were missed, when it is known better than the misfire policy would say it (`paused`)."""
+
+
+def terms_of(
+    schedule: Schedule,
+    policies: Policies,
+    job_id: UUID,
+    fire_count: int,
+    calendars: Iterable[Range] = (),
+    missed_reason: str | None = None,
+) -> Terms:
+    """The terms of a job, with the ranges of the calendars it names."""
+    left = None if schedule.max_fires is None else max(0, schedule.max_fires - fire_count)
+    blackouts = NO_BLACKOUTS
+    if schedule.exclude is not None:
+        blackouts = Blackouts([*blackout_dates(schedule), *calendars], schedule.exclude.policy)
+    return Terms(policies.misfire, left, slot_of(schedule, job_id), blackouts, missed_reason)
+
+
 def plan(
     rule: Rule,
     cursor: Instant,
+    terms: Terms,
     *,
-    misfire: Misfire,
-    fires_left: int | None,
     live_from: Instant,
     until: Instant,
     limit: int = DEFAULT_LIMIT,
 ) -> Plan:
-    """Decide the fire times from `cursor` to `until`.
-
-    Fire times before `live_from` were missed and go by the misfire policy. `fires_left` is what max_fires
-    still allows.
-    """
-    fires: list[Fire] = []
-    skips = _Skips()
-    fire: Instant | None = cursor
-    decided = 0
-    while fire is not None and fire <= until and decided < limit:
-        following = rule.next_fire(fire)
-        reason = _misfire_reason(fire, following, misfire, live_from)
-        if reason is None:
-            fires.append(Fire(fire, late=fire < live_from))
-        else:
-            skips.add(fire, reason)
-        decided += 1
-        fire = following
-        if fires_left is not None and len(fires) >= fires_left:
-            fire = None
-    return Plan(fires, skips.runs, fire)
+    """Decide the fire times from `cursor` to `until`."""
+    step = _Step(rule, terms, live_from)
+    next_fire: Instant | None = cursor
+    if cursor < live_from:
+        next_fire = step.catch_up(cursor, limit)
+    if next_fire is not None and next_fire >= live_from:
+        next_fire = step.go_on(next_fire, until, limit)
+    if terms.fires_left is not None and len(step.fires) >= terms.fires_left:
+        next_fire = None
+    return Plan(step.fires, step.skips.runs, next_fire)
 
 
-def _misfire_reason(
-    fire: Instant, following: Instant | None, misfire: Misfire, live_from: Instant
-) -> str | None:
-    """Why a fire time does not run, or None when it does."""
-    if fire >= live_from:
-        return None
-    if misfire.policy is MisfirePolicy.SKIP:
-        return "misfire_skipped"
-    if fire < live_from - parse_span(misfire.lookback, "misfire.lookback"):
-        return "misfire_too_old"
-    superseded = following is not None and following < live_from
-    if misfire.policy is MisfirePolicy.FIRE_ONCE and superseded:
-        return "misfire_superseded"
-    return None
+class _Step:
+    """One call's worth of decisions."""
+
+    def __init__(self, rule: Rule, terms: Terms, live_from: Instant) -> None:
+        self._rule = rule
+        self._terms = terms
+        self._live_from = live_from
+        self.fires: list[Fire] = []
+        self.skips = _Skips()
+
+    def catch_up(self, cursor: Instant, limit: int) -> Instant | None:
+        """Decide missed fire times. Returns the first one left undecided."""
+        fire = self._skip_too_old(cursor)
+        missed: list[Instant] = []
+        while fire is not None and fire < self._live_from and len(missed) < limit:
+            missed.append(fire)
+            fire = self._rule.next_fire(fire)
+        kept = self._kept(missed)
+        if fire is not None and fire < self._live_from and kept and kept[0] != missed[0]:
+            # There are more than one step can hold: those that later ones may yet push out stay undecided.
+            fire = kept[0]
+            missed = [time for time in missed if time < fire]
+            kept = []
+        self._write_down(missed, set(kept))
+        return fire
+
+    def go_on(self, fire: Instant, until: Instant, limit: int) -> Instant | None:
+        """Decide fire times that are still to come, or came due just now."""
+        following: Instant | None = fire
+        for _ in range(limit):
+            if following is None or following > until or self._exhausted():
+                break
+            fire, following = following, self._rule.next_fire(following)
+            end = self._terms.blackouts.end_of(fire)
+            if end is None:
+                self.fires.append(Fire(fire, fire + self._terms.slot))
+            elif self._terms.blackouts.hold and (following is None or following >= end):
+                self.fires.append(Fire(fire, end + self._terms.slot))
+            else:
+                self.skips.add(fire, 1, fire, "blackout")
+        return following
+
+    def _skip_too_old(self, cursor: Instant) -> Instant | None:
+        """Leave out what no policy can bring back, in one go where the rule allows arithmetic."""
+        oldest = self._live_from - parse_span(self._terms.misfire.lookback, "misfire.lookback")
+        if cursor >= oldest or not isinstance(self._rule, Every):
+            return cursor
+        count = self._rule.count(cursor, oldest)
+        first = self._rule.next_fire(oldest - 1)
+        last = self._rule.next_fire(oldest - 1 - self._rule.interval)
+        if first is None or last is None:
+            return cursor
+        self.skips.add(cursor, count, last, self._reason("misfire_too_old"))
+        return first
+
+    def _kept(self, missed: list[Instant]) -> list[Instant]:
+        """Which of the missed fire times still run: the latest few that nothing else forbids."""
+        oldest = self._live_from - parse_span(self._terms.misfire.lookback, "misfire.lookback")
+        able = [time for time in missed if time >= oldest and not self._blacked_out(time)]
+        keep = self._terms.misfire.kept
+        if self._terms.fires_left is not None:
+            keep = min(keep, self._terms.fires_left)
+        return able[-keep:] if keep else []
+
+    def _write_down(self, missed: list[Instant], kept: set[Instant]) -> None:
+        pace = parse_span(self._terms.misfire.pace, "misfire.pace")
+        for time in missed:
+            if time in kept:
+                self.fires.append(Fire(time, time + self._terms.slot, len(self.fires) * pace, late=True))
+            else:
+                self.skips.add(time, 1, time, self._why(time))
+
+    def _why(self, time: Instant) -> str:
+        """Why a missed fire time does not run."""
+        if self._blacked_out(time):
+            return "blackout"
+        if time < self._live_from - parse_span(self._terms.misfire.lookback, "misfire.lookback"):
+            return self._reason("misfire_too_old")
+        match self._terms.misfire.policy:
+            case MisfirePolicy.SKIP:
+                return self._reason("misfire_skipped")
+            case MisfirePolicy.FIRE_ONCE:
+                return self._reason("misfire_superseded")
+            case MisfirePolicy.FIRE_ALL:
+                return self._reason("misfire_over_max")
+
+    def _reason(self, reason: str) -> str:
+        return self._terms.missed_reason or reason
+
+    def _blacked_out(self, time: Instant) -> bool:
+        return self._terms.blackouts.end_of(time) is not None
+
+    def _exhausted(self) -> bool:
+        return self._terms.fires_left is not None and len(self.fires) >= self._terms.fires_left
 
 
 class _Skips:
@@ -95,9 +202,11 @@ class _Skips:
     def __init__(self) -> None:
         self.runs: list[Skip] = []
 
-    def add(self, fire: Instant, reason: str) -> None:
+    def add(self, first: Instant, count: int, last: Instant, reason: str) -> None:
+        if not count:
+            return
         if self.runs and self.runs[-1].reason == reason:
             run = self.runs[-1]
-            self.runs[-1] = Skip(run.first, fire, run.count + 1, reason)
+            self.runs[-1] = Skip(run.first, last, run.count + count, reason)
         else:
-            self.runs.append(Skip(fire, fire, 1, reason))
+            self.runs.append(Skip(first, last, count, reason))

@@ -9,6 +9,7 @@ from tocsin.domain.errors import Refused
 from tocsin.domain.instant import DAY, HOUR, MINUTE, SECOND, Span, parse_span
 
 MAX_ATTEMPTS: Final = 100
+MAX_MISFIRES: Final = 1000
 
 
 class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -30,16 +31,36 @@ class MisfirePolicy(StrEnum):
 
 
 class Misfire(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A missed fire time older than `lookback` never runs; of the others, what `policy` says."""
+    """A missed fire time older than `lookback` never runs; of the others, what `policy` says.
+
+    Under `fire_all` at most the latest `max` run. What runs late does so in the catch-up lane, one every `pace`.
+    """
 
     policy: MisfirePolicy = MisfirePolicy.FIRE_ONCE
     lookback: str | float = "1h"
+    max: int = 100
+    pace: str | float = 0
+
+    @property
+    def kept(self) -> int:
+        """How many missed fire times may run."""
+        match self.policy:
+            case MisfirePolicy.FIRE_ONCE:
+                return 1
+            case MisfirePolicy.FIRE_ALL:
+                return self.max
+            case MisfirePolicy.SKIP:
+                return 0
 
 
 class Overlap(StrEnum):
     """What happens when a fire time comes while an earlier execution of the job is still running."""
 
-    ALLOW = "allow"
+    ALLOW = "allow"  # both run
+    SKIP = "skip"  # the new one does not run
+    QUEUE = "queue"  # the new one waits its turn; all run, in order
+    COLLAPSE = "collapse"  # the new one waits, but only the latest of those that wait
+    REPLACE = "replace"  # the older one is asked to stop, the new one follows
 
 
 class Policies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -54,7 +75,16 @@ class Policies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 def check_policies(policies: Policies) -> None:
     """Refuse values that make no sense, naming the field."""
-    retry = policies.retry
+    _check_retry(policies.retry)
+    _check_misfire(policies.misfire)
+    timeout = None if policies.timeout is None else parse_span(policies.timeout, "timeout")
+    if timeout is not None and not SECOND // 10 <= timeout <= 24 * HOUR:
+        raise Refused("a timeout lies between 0.1s and 24h", field="timeout")
+    if policies.start_within is not None and parse_span(policies.start_within, "start_within") < SECOND:
+        raise Refused("start_within is at least 1s", field="start_within")
+
+
+def _check_retry(retry: Retry) -> None:
     if not 1 <= retry.max_attempts <= MAX_ATTEMPTS:
         raise Refused(f"max_attempts lies between 1 and {MAX_ATTEMPTS}", field="retry.max_attempts")
     if not 1 <= retry.multiplier <= 100:
@@ -67,15 +97,15 @@ def check_policies(policies: Policies) -> None:
         raise Refused("initial_backoff is longer than max_backoff", field="retry.initial_backoff")
     if longest > 30 * DAY:
         raise Refused("max_backoff is at most 30 days", field="retry.max_backoff")
-    if parse_span(policies.misfire.lookback, "misfire.lookback") > 366 * DAY:
+
+
+def _check_misfire(misfire: Misfire) -> None:
+    if parse_span(misfire.lookback, "misfire.lookback") > 366 * DAY:
         raise Refused("lookback is at most a year", field="misfire.lookback")
-    if (
-        policies.timeout is not None
-        and not SECOND // 10 <= parse_span(policies.timeout, "timeout") <= 24 * HOUR
-    ):
-        raise Refused("a timeout lies between 0.1s and 24h", field="timeout")
-    if policies.start_within is not None and parse_span(policies.start_within, "start_within") < SECOND:
-        raise Refused("start_within is at least 1s", field="start_within")
+    if not 1 <= misfire.max <= MAX_MISFIRES:
+        raise Refused(f"max lies between 1 and {MAX_MISFIRES}", field="misfire.max")
+    if parse_span(misfire.pace, "misfire.pace") > HOUR:
+        raise Refused("pace is at most an hour", field="misfire.pace")
 
 
 def backoff(retry: Retry, attempt: int, chance: float) -> Span:

@@ -5,13 +5,15 @@ function from an instant to the next fire time strictly after it. Rules hold no 
 it is; the cursor in the database and `planning` decide what to do with their answers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
+from uuid import UUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
+from tocsin.domain.blackout import Exclude, Range, ranges_of_dates
 from tocsin.domain.cron import Cron, Dst
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import (
@@ -25,14 +27,16 @@ from tocsin.domain.instant import (
 )
 
 MIN_INTERVAL: Final = SECOND
-_RECURRING: Final = ("every", "cron")
+MAX_RULES: Final = 16
+MAX_EXCLUDED_DATES: Final = 366
+_RECURRING: Final = ("every", "cron", "any_of")
 _ONE_OFF: Final = ("at", "in", "now")
 
 
 class Schedule(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename={"in_": "in"}
 ):
-    """Exactly one of `at`, `in`, `now`, `every`, `cron`, and what narrows it."""
+    """Exactly one of `at`, `in`, `now`, `every`, `cron`, `any_of`, and what narrows it."""
 
     at: str | None = None
     in_: str | float | None = None
@@ -44,16 +48,19 @@ class Schedule(
     starts_at: str | None = None
     ends_at: str | None = None
     max_fires: int | None = None
+    jitter: str | float | None = None
+    any_of: tuple["Schedule", ...] | None = None
+    exclude: Exclude | None = None
 
     @property
     def recurring(self) -> bool:
         """Whether it names more than one fire time."""
-        return self.every is not None or self.cron is not None
+        return self.every is not None or self.cron is not None or self.any_of is not None
 
 
-def read_schedule(written: Schedule | str, now: Instant) -> Schedule:
+def read_schedule(written: "Written", now: Instant) -> Schedule:
     """Check what a user wrote and settle what depends on the moment of writing (`in`, `now`)."""
-    schedule = _read_bare(written) if isinstance(written, str) else written
+    schedule = _read_written(written, now)
     given = [name for name in (*_ONE_OFF, *_RECURRING) if _value(schedule, name) not in (None, False)]
     if len(given) != 1:
         said = "none of them" if not given else " and ".join(given)
@@ -68,6 +75,10 @@ def read_schedule(written: Schedule | str, now: Instant) -> Schedule:
     if schedule.recurring and rule.next_fire(now) is None:
         raise Refused("the schedule never fires again", field="schedule", hint="check ends_at and the dates")
     return schedule
+
+
+Written = Schedule | str | list[Schedule | str]
+"""What users may write for a schedule."""
 
 
 class Rule(Protocol):
@@ -90,6 +101,33 @@ def fire_times(rule: Rule, first: Instant) -> Iterator[Instant]:
         fire = rule.next_fire(fire)
 
 
+def slot_of(schedule: Schedule, job_id: UUID) -> Span:
+    """A job's own place inside the jitter window: always the same one, spread evenly over jobs."""
+    if schedule.jitter is None:
+        return 0
+    window = parse_span(schedule.jitter, "schedule.jitter")
+    return (job_id.int >> 8 & 0xFFFF_FFFF) * window >> 32
+
+
+def blackout_dates(schedule: Schedule) -> list[Range]:
+    """The excluded dates as ranges."""
+    if schedule.exclude is None:
+        return []
+    return ranges_of_dates(schedule.exclude.dates, zone_of(schedule.time_zone or "UTC"))
+
+
+class _Union:
+    """Several rules as one; a fire time that several of them name is one fire."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = rules
+
+    def next_fire(self, after: Instant) -> Instant | None:
+        return min(
+            (fire for rule in self._rules if (fire := rule.next_fire(after)) is not None), default=None
+        )
+
+
 class _Once:
     def __init__(self, at: Instant) -> None:
         self._at = at
@@ -98,15 +136,19 @@ class _Once:
         return self._at if self._at > after else None
 
 
-class _Every:
+class Every:
     """Multiples of the interval counted from the anchor: restarts and late planning cannot make it drift."""
 
     def __init__(self, interval: Span, anchor: Instant) -> None:
-        self._interval = interval
+        self.interval = interval
         self._anchor = anchor
 
+    def count(self, first: Instant, before: Instant) -> int:
+        """How many fire times lie in [first, before), `first` being one."""
+        return max(0, -(-(before - first) // self.interval))
+
     def next_fire(self, after: Instant) -> Instant | None:
-        return self._anchor + ((after - self._anchor) // self._interval + 1) * self._interval
+        return self._anchor + ((after - self._anchor) // self.interval + 1) * self.interval
 
 
 class _Cron:
@@ -145,6 +187,8 @@ def _rule_of(schedule: Schedule) -> Rule:
 
 
 def _bare_rule(schedule: Schedule, starts_at: Instant | None) -> Rule:
+    if schedule.any_of is not None:
+        return _Union([_rule_of(part) for part in schedule.any_of])
     if schedule.at is not None:
         return _Once(parse_instant(schedule.at, "schedule.at"))
     if schedule.every is not None:
@@ -153,7 +197,7 @@ def _bare_rule(schedule: Schedule, starts_at: Instant | None) -> Rule:
             raise Refused("the shortest interval is 1s", field="schedule.every")
         if interval > 3660 * DAY:
             raise Refused("the longest interval is ten years", field="schedule.every")
-        return _Every(interval, starts_at or 0)
+        return Every(interval, starts_at or 0)
     cron = Cron.parse(schedule.cron or "", "schedule.cron")
     return _Cron(cron, zone_of(schedule.time_zone or "UTC"), schedule.dst or Dst.CRON)
 
@@ -170,6 +214,33 @@ def zone_of(name: str) -> ZoneInfo:
         ) from None
 
 
+def _read_written(written: "Written", now: Instant) -> Schedule:
+    if isinstance(written, str):
+        return _read_bare(written)
+    if isinstance(written, list):
+        return Schedule(any_of=_read_union(written, now))
+    if written.any_of is not None:
+        return msgspec.structs.replace(written, any_of=_read_union(written.any_of, now))
+    return written
+
+
+def _read_union(parts: Sequence["Schedule | str"], now: Instant) -> tuple[Schedule, ...]:
+    if not 1 <= len(parts) <= MAX_RULES:
+        raise Refused(f"a list of schedules has 1 to {MAX_RULES} entries", field="schedule")
+    read = []
+    for part in parts:
+        schedule = read_schedule(part, now)
+        if schedule.any_of is not None:
+            raise Refused("a list of schedules cannot hold another list", field="schedule.any_of")
+        for name in ("max_fires", "jitter", "exclude"):
+            if _value(schedule, name) is not None:
+                raise Refused(
+                    f"{name} applies to the job: put it beside any_of", field=f"schedule.any_of.{name}"
+                )
+        read.append(schedule)
+    return tuple(read)
+
+
 def _read_bare(text: str) -> Schedule:
     """A bare string is an instant when it looks like a date, else a cron expression."""
     if len(text) > 10 and text[:4].isdigit() and text[4] == "-":
@@ -180,15 +251,30 @@ def _read_bare(text: str) -> Schedule:
 def _check_fit(schedule: Schedule, kind: str) -> None:
     """Refuse what would be ignored: a zone on an instant says that the writer meant something else."""
     if kind != "cron":
-        for name in ("time_zone", "dst"):
+        # A zone also says which days excluded dates are, so it may stand beside anything that excludes some.
+        for name in (
+            ("dst",) if schedule.exclude is not None and schedule.exclude.dates else ("time_zone", "dst")
+        ):
             if _value(schedule, name) is not None:
                 raise Refused(f"{name} only applies to cron schedules", field=f"schedule.{name}")
     if kind not in _RECURRING:
-        for name in ("starts_at", "ends_at", "max_fires"):
+        for name in ("starts_at", "ends_at", "max_fires", "jitter", "exclude"):
             if _value(schedule, name) is not None:
                 raise Refused(f"{name} only applies to recurring schedules", field=f"schedule.{name}")
     if schedule.max_fires is not None and not 1 <= schedule.max_fires <= 1_000_000_000:
         raise Refused("max_fires lies between 1 and 1,000,000,000", field="schedule.max_fires")
+    if schedule.jitter is not None and parse_span(schedule.jitter, "schedule.jitter") > DAY:
+        raise Refused("jitter is at most a day", field="schedule.jitter")
+    if schedule.exclude is not None:
+        _check_exclude(schedule.exclude)
+        blackout_dates(schedule)
+
+
+def _check_exclude(exclude: Exclude) -> None:
+    if len(exclude.dates) > MAX_EXCLUDED_DATES:
+        raise Refused(f"at most {MAX_EXCLUDED_DATES} dates", field="schedule.exclude.dates")
+    if len(exclude.calendars) > MAX_RULES:
+        raise Refused(f"at most {MAX_RULES} calendars", field="schedule.exclude.calendars")
 
 
 def _value(schedule: Schedule, name: str) -> object:

@@ -1,6 +1,7 @@
 """What an execution calls. One tagged value per kind; the worker has one runner for each."""
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -11,13 +12,18 @@ from tocsin.domain.instant import HOUR, SECOND, Span, parse_span
 DEFAULT_TIMEOUT: Final = 30 * SECOND
 MAX_TIMEOUT: Final = 24 * HOUR
 MAX_BODY: Final = 256 * 1024
+MAX_DEPTH: Final = 64
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]{0,4096}")
-# Set by the client for every request; a user's value would break framing or the signature.
+# Set by the client for every request; a user's value would break framing, retries or the signature.
 _OURS: Final = frozenset(
-    {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade"}
-)
+    {
+        "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "expect",
+        "te", "trailer", "upgrade", "idempotency-key",
+    }
+)  # fmt: skip
+_OUR_PREFIX: Final = "tocsin-"
 
 
 class HttpTarget(
@@ -72,8 +78,12 @@ def _check_http(target: HttpTarget) -> None:
         raise Refused("at most 64 headers", field="target.headers")
     for name, value in target.headers.items():
         _check_header(name, value)
+    if len({name.lower() for name in target.headers}) != len(target.headers):
+        raise Refused("a header is given twice", field="target.headers")
     if not SECOND // 10 <= timeout_of(target) <= MAX_TIMEOUT:
         raise Refused("a timeout lies between 0.1s and 24h", field="target.timeout")
+    if _is_deeper(target.body, MAX_DEPTH):
+        raise Refused(f"the body is nested deeper than {MAX_DEPTH} levels", field="target.body")
     if len(body_of(target)[0]) > MAX_BODY:
         raise Refused(f"the body is larger than {MAX_BODY // 1024} KiB", field="target.body")
 
@@ -82,7 +92,23 @@ def _check_header(name: str, value: str) -> None:
     field = f"target.headers.{name[:64]}"
     if not _HEADER_NAME.fullmatch(name):
         raise Refused("not a valid header name", field=field)
-    if name.lower() in _OURS:
+    if name.lower() in _OURS or name.lower().startswith(_OUR_PREFIX):
         raise Refused("this header is set by Tocsin", field=field)
     if not _HEADER_VALUE.fullmatch(value):
-        raise Refused("a header value has no control characters and is at most 4096 characters", field=field)
+        raise Refused("a header value has at most 4096 Latin-1 characters, none of them control", field=field)
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and objects lie in each other more than `levels` deep. Level by level, not by recursion."""
+    inside = [value]
+    for _ in range(levels + 1):
+        inside = [item for outer in inside for item in _items(outer)]
+        if not inside:
+            return False
+    return True
+
+
+def _items(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()

@@ -86,7 +86,7 @@ def _changes(zone: ZoneInfo, begin: int, end: int) -> list[tuple[int, int]]:
 
 
 def _border(zone: ZoneInfo, low: int, high: int, after: int) -> int:
-    """The first second after `low` with the offset that holds at `high`."""
+    """The first second after `low` with the offset that holds at `high`: a row of False, then of True."""
     return low + bisect_left(range(low, high), 1, key=lambda second: _offset(zone, second) == after)
 
 

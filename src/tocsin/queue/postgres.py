@@ -12,7 +12,7 @@ from uuid import UUID
 
 import msgspec
 
-from tocsin.db.pool import Database, columns
+from tocsin.db.pool import Database, Session, columns
 from tocsin.db.statements import statement
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import Instant
@@ -37,6 +37,7 @@ class Claim(msgspec.Struct):
     started_at: Instant | None
     attempt: int
     earlier_attempts: int
+    overlap: str | None
     target: str | None
     policies: str | None
     version: int | None
@@ -62,6 +63,7 @@ class Overdue(msgspec.Struct, frozen=True):
     cancel_requested: bool
     policies: str | None
     version: int | None
+    overlap: str | None
 
     @property
     def key(self) -> ExecutionKey:
@@ -144,6 +146,44 @@ class PostgresQueue:
             started.append(claim)
         return started
 
+    async def start_solo(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:
+        """Start claims of jobs that must not overlap, those that may; decide about the others by their policy."""
+        async with self._database.transaction() as session:
+            rows = await session.fetch(_sql("grant_solos"), self._cell, *_keys(claims))
+            started: list[Claim] = []
+            refused: list[Claim] = []
+            for place, started_at in rows:
+                claim = claims[place]
+                claim.started_at = started_at
+                (refused if started_at is None else started).append(claim)
+            await self._refuse(session, refused, now)
+        return started
+
+    async def _refuse(self, session: Session, refused: Sequence[Claim], now: Instant) -> None:
+        """Another execution of the job has the floor: skip, wait, wait alone, or make it stop and wait."""
+        skipped = [claim for claim in refused if claim.overlap == "skip"]
+        waiting = [claim for claim in refused if claim.overlap != "skip"]
+        if skipped:
+            finishes = [Finish(claim, "skipped", now, reason="overlap") for claim in skipped]
+            await session.fetchrow(_sql("finish"), self._cell, *_finish_columns(finishes))
+        if collapsing := [claim for claim in waiting if claim.overlap == "collapse"]:
+            ids, fire_ats, _ = _keys(collapsing)
+            await session.execute(_sql("collapse_solos"), self._cell, ids, fire_ats)
+        if replacing := [claim for claim in waiting if claim.overlap == "replace"]:
+            await session.execute(_sql("replace_solos"), self._cell, [claim.job_id for claim in replacing])
+        if waiting:
+            await session.execute(_sql("wait_solos"), self._cell, *_keys(waiting))
+
+    async def finish_solo(self, finishes: Sequence[Finish]) -> list[Held]:
+        """Like `finish`, for jobs that must not overlap: the floor passes on in the same transaction."""
+        claims = [finish.claim for finish in finishes]
+        ids, fire_ats, _ = _keys(claims)
+        async with self._database.transaction() as session:
+            await session.fetch(_sql("lock_solos"), self._cell, ids)
+            row = await session.fetchrow(_sql("finish"), self._cell, *_finish_columns(finishes))
+            await session.fetchrow(_sql("free_solos"), self._cell, ids, fire_ats)
+        return [] if row["moved"] == len(claims) else await self._not_in_history(claims)
+
     async def finish(self, finishes: Sequence[Finish]) -> list[Held]:
         """Move executions to history. Returns the claims that were lost before."""
         claims = [finish.claim for finish in finishes]
@@ -201,7 +241,10 @@ class PostgresQueue:
             if requeues:
                 await session.fetch(_sql("requeue"), self._cell, *columns(requeues, 5))
             if finishes:
+                ids, fire_ats, _ = _keys([finish.claim for finish in finishes])
+                await session.fetch(_sql("lock_solos"), self._cell, ids)
                 await session.fetchrow(_sql("finish"), self._cell, *_finish_columns(finishes))
+                await session.fetchrow(_sql("free_solos"), self._cell, ids, fire_ats)
         return len(requeues), len(finishes)
 
     async def _not_in_history(self, claims: Sequence[Held]) -> list[Held]:

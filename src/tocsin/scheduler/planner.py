@@ -10,9 +10,10 @@ from typing import Final
 
 import structlog
 
+from tocsin.domain.blackout import Range
 from tocsin.domain.errors import OwnershipLost
 from tocsin.domain.instant import SECOND, Instant, Span
-from tocsin.domain.planning import Plan, plan
+from tocsin.domain.planning import Plan, plan, terms_of
 from tocsin.domain.policy import MISFIRE_THRESHOLD
 from tocsin.domain.schedule import rule_of
 from tocsin.failpoints import Failpoints
@@ -24,6 +25,8 @@ from tocsin.telemetry import Telemetry
 _BATCH: Final = 2000
 _MOST_FIRES: Final = 5000
 _log = structlog.get_logger()
+
+Calendars = dict[tuple[int, str], list[Range]]
 
 
 class Planner:
@@ -59,37 +62,37 @@ class Planner:
         if not due:
             return Report()
         await self._failpoints.reach("planner.read")
-        plans = self._decide(due, now)
+        plans = self._decide(due, await self._store.calendars(due), now)
         await self._write(leases, plans, now)
         full = len(plans) < len(due) or len(due) >= per_shard
         return Report(done=len(plans), again_at=AGAIN_NOW if full else None)
 
-    def _decide(self, due: list[DueJob], now: Instant) -> list[tuple[DueJob, Plan]]:
+    def _decide(self, due: list[DueJob], calendars: Calendars, now: Instant) -> list[tuple[DueJob, Plan]]:
         """Plans for as many jobs as fit into one write."""
         plans: list[tuple[DueJob, Plan]] = []
         fires = 0
         for job in due:
-            decided = self._plan(job, now)
+            decided = self._plan(job, calendars, now)
             plans.append((job, decided))
             fires += len(decided.fires)
             if fires >= _MOST_FIRES:
                 break
         return plans
 
-    def _plan(self, job: DueJob, now: Instant) -> Plan:
-        limit = job.schedule.max_fires
+    def _plan(self, job: DueJob, calendars: Calendars, now: Instant) -> Plan:
+        named = job.schedule.exclude.calendars if job.schedule.exclude else ()
+        ranges = [pair for name in named for pair in calendars.get((job.tenant_id, name), ())]
         return plan(
             rule_of(job.schedule),
             job.cursor,
-            misfire=job.policies.misfire,
-            fires_left=None if limit is None else limit - job.fire_count,
+            terms_of(job.schedule, job.policies, job.id, job.fire_count, ranges),
             live_from=now - MISFIRE_THRESHOLD,
             until=now + self._horizon,
         )
 
     async def _write(self, leases: dict[int, int], plans: list[tuple[DueJob, Plan]], now: Instant) -> None:
         near = now + self._wake_within
-        wake = any(fire.at <= near for _, decided in plans for fire in decided.fires)
+        wake = any(fire.due_at <= near for _, decided in plans for fire in decided.fires)
         await self._failpoints.reach("planner.before_write")
         written = await self._store.write(leases, plans, wake=wake)
         await self._failpoints.reach("planner.written")

@@ -1,18 +1,21 @@
 """What the planner reads and writes."""
 
 from collections.abc import Sequence
-from typing import Final
+from datetime import timedelta
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 
 from tocsin.db.pool import Database, columns
 from tocsin.db.statements import statement
+from tocsin.domain.blackout import Range
 from tocsin.domain.instant import Instant, format_instant, parse_span
 from tocsin.domain.job import CATCH_UP_PRIORITY
-from tocsin.domain.planning import Plan
+from tocsin.domain.planning import Fire, Plan
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule
+from tocsin.store.calendars import ranges_by_calendar
 
 CELL: Final = 0
 
@@ -22,6 +25,7 @@ class DueJob(msgspec.Struct, frozen=True):
 
     id: UUID
     shard: int
+    tenant_id: int
     cursor: Instant
     version: int
     fire_count: int
@@ -48,9 +52,14 @@ class PlanStore:
         """Jobs of these shards whose cursor is not beyond `until`, earliest first in each shard."""
         rows = await self._database.fetch(_sql("due_jobs"), CELL, list(shards), until, per_shard)
         return [
-            DueJob(job_id, shard, cursor, version, fires, _schedule(schedule), _policies(policies))
-            for job_id, shard, cursor, version, fires, schedule, policies in rows
+            DueJob(job_id, shard, tenant_id, cursor, version, fires, _schedule(schedule), _policies(policies))
+            for job_id, shard, tenant_id, cursor, version, fires, schedule, policies in rows
         ]
+
+    async def calendars(self, jobs: Sequence[DueJob]) -> dict[tuple[int, str], list[Range]]:
+        """The calendars that these jobs name, by tenant and name."""
+        tenants = {job.tenant_id for job in jobs if job.schedule.exclude and job.schedule.exclude.calendars}
+        return await ranges_by_calendar(self._database, sorted(tenants)) if tenants else {}
 
     async def write(
         self, leases: dict[int, int], plans: Sequence[tuple[DueJob, Plan]], *, wake: bool
@@ -64,14 +73,7 @@ class PlanStore:
             ],
             6,
         )
-        fires = columns(
-            [
-                (job.id, fire.at, fire.late, _start_by(job, fire.at))
-                for job, plan in plans
-                for fire in plan.fires
-            ],
-            4,
-        )
+        fires = columns([_fire_row(job, fire) for job, plan in plans for fire in plan.fires], 6)
         row = await self._database.one(
             _sql("write_plan"),
             CELL,
@@ -87,9 +89,10 @@ class PlanStore:
         return Written(row["own"], row["moved"], row["planned"])
 
 
-def _start_by(job: DueJob, fire_at: Instant) -> Instant | None:
+def _fire_row(job: DueJob, fire: Fire) -> tuple[Any, ...]:
     within = job.policies.start_within
-    return None if within is None else fire_at + parse_span(within, "start_within")
+    start_by = None if within is None else fire.due_at + parse_span(within, "start_within")
+    return job.id, fire.at, fire.due_at, timedelta(microseconds=fire.wait), fire.late, start_by
 
 
 def _skips(plans: Sequence[tuple[DueJob, Plan]]) -> str:

@@ -114,8 +114,12 @@ class Settler:
             else:
                 agains.append(decided)
         lost: list[Held] = []
-        if finishes:
-            lost += await self._queue.finish(finishes)
+        plain = [finish for finish in finishes if finish.claim.overlap is None]
+        solo = [finish for finish in finishes if finish.claim.overlap is not None]
+        if plain:
+            lost += await self._queue.finish(plain)
+        if solo:
+            lost += await self._queue.finish_solo(solo)
         if agains:
             lost += await self._queue.retry(agains)
         self._count(finishes, agains, lost)

@@ -51,8 +51,16 @@ class Starter:
             return Report(again_at=now + _BUSY)
         due = self._take_due(now)
         if due:
-            await self._start(due)
+            await self._start(due, now)
         return Report(done=len(due), again_at=AGAIN_NOW if due else self._timetable.next_at())
+
+    async def _start_by_kind(self, due: list[Claim], now: Instant) -> list[Claim]:
+        plain = [claim for claim in due if claim.overlap is None]
+        solo = [claim for claim in due if claim.overlap is not None]
+        started = await self._queue.start(plain) if plain else []
+        if solo:
+            started += await self._queue.start_solo(solo, now)
+        return started
 
     def _take_due(self, now: Instant) -> list[Claim]:
         """Due claims, those first whose start was asked for without an answer: asking again is harmless."""
@@ -63,10 +71,10 @@ class Starter:
             self._runner.expire(claim)
         return due
 
-    async def _start(self, due: list[Claim]) -> None:
+    async def _start(self, due: list[Claim], now: Instant) -> None:
         await self._failpoints.reach("starter.before")
         self._unanswered = due
-        started = await self._queue.start(due)
+        started = await self._start_by_kind(due, now)
         self._unanswered = []
         await self._failpoints.reach("starter.started")
         self._telemetry.not_started.inc(len(due) - len(started))

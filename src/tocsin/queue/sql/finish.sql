@@ -12,9 +12,10 @@ WITH done AS (
 ), kept AS (
     INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, started_at,
                          finished_at, attempt, attempts, outcome, reason, error_fingerprint, claim_token,
-                         node_id, job_version)
+                         node_id, job_version, origin_fire_at, backfill_id)
     SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, started_at,
-           finished_at, attempt, attempts, outcome, reason, fingerprint, claim_token, node_id, version
+           finished_at, attempt, attempts, outcome, reason, fingerprint, claim_token, node_id, version,
+           origin_fire_at, backfill_id
     FROM gone
 )
 SELECT count(*)::integer AS moved FROM gone

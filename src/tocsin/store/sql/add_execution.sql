@@ -1,12 +1,15 @@
--- Queue one execution of an existing job outside its schedule (run now, resume of a one-off).
+-- Queue one execution of an existing job outside its schedule (run now, run again, resume of a one-off).
+-- $5 lets it run beside others although the job must not overlap.
 -- ON CONFLICT: somebody else did it for the very same microsecond. Zero rows mean that.
 WITH lane AS (
     INSERT INTO lanes (cell, queue, priority, tenant_id)
     SELECT cell, queue, priority, tenant_id FROM jobs WHERE cell = $1 AND id = $2
     ON CONFLICT DO NOTHING
 )
-INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause)
-SELECT j.cell, j.id, $3, j.tenant_id, j.queue, j.priority, greatest($3, tocsin_now()), greatest($3, tocsin_now()), $4
+INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause, overlap,
+                        origin_fire_at)
+SELECT j.cell, j.id, $3, j.tenant_id, j.queue, j.priority, greatest($3, tocsin_now()), greatest($3, tocsin_now()), $4,
+       CASE WHEN $5 THEN NULL ELSE j.policies ->> 'overlap' END, $6
 FROM jobs j WHERE j.cell = $1 AND j.id = $2
 ON CONFLICT DO NOTHING
 RETURNING fire_at

@@ -6,9 +6,9 @@ WITH gone AS (
     RETURNING *
 ), kept AS (
     INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at,
-                         finished_at, attempt, attempts, reason)
+                         finished_at, attempt, attempts, reason, origin_fire_at, backfill_id)
     SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, 'cancelled', due_at, run_at,
-           tocsin_now(), attempt, attempts, $4
+           tocsin_now(), attempt, attempts, $4, origin_fire_at, backfill_id
     FROM gone
 )
 SELECT count(*)::integer AS cancelled FROM gone

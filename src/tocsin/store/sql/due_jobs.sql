@@ -1,9 +1,9 @@
 -- Recurring jobs whose cursor lies within the horizon. Called by PlanStore.due for the shards a node leases.
 -- Locks nothing; `write_plan` checks that nothing changed. Index: jobs_to_plan, one range per shard.
-SELECT d.id, s.shard, d.next_fire_at, d.version, d.fire_count, d.schedule, d.policies
+SELECT d.id, s.shard, d.tenant_id, d.next_fire_at, d.version, d.fire_count, d.schedule, d.policies
 FROM unnest($2::smallint[]) AS s (shard)
 CROSS JOIN LATERAL (
-    SELECT j.id, j.next_fire_at, j.version, j.fire_count, j.schedule, j.policies
+    SELECT j.id, j.tenant_id, j.next_fire_at, j.version, j.fire_count, j.schedule, j.policies
     FROM jobs j
     WHERE j.cell = $1 AND j.shard = s.shard AND j.state = 'active' AND j.kind = 'recurring'
       AND j.next_fire_at <= $3

@@ -8,7 +8,7 @@ WITH back AS (
     RETURNING h.*
 )
 INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause, attempt,
-                        earlier_attempts, attempts)
+                        earlier_attempts, attempts, origin_fire_at, backfill_id, overlap)
 SELECT cell, job_id, fire_at, tenant_id, queue, priority, due_at, tocsin_now(), cause,
        CASE WHEN started_at IS NULL THEN attempt ELSE attempt + 1 END,
        CASE WHEN started_at IS NULL THEN attempt - 1 ELSE attempt END,
@@ -16,6 +16,8 @@ SELECT cell, job_id, fire_at, tenant_id, queue, priority, due_at, tocsin_now(), 
             ELSE coalesce(attempts, '[]') || (coalesce(outcome, '{}') || jsonb_build_object(
                 'number', attempt, 'node_id', node_id,
                 'started_at', (extract(epoch FROM started_at) * 1000000)::bigint,
-                'finished_at', (extract(epoch FROM finished_at) * 1000000)::bigint)) END
+                'finished_at', (extract(epoch FROM finished_at) * 1000000)::bigint)) END,
+       origin_fire_at, backfill_id,
+       (SELECT j.policies ->> 'overlap' FROM jobs j WHERE j.cell = $1 AND j.id = $2)
 FROM back
 RETURNING fire_at

@@ -17,20 +17,22 @@ WITH own AS (
         AS c (id, shard, expected, version, cursor, fires)
     WHERE j.cell = $1 AND j.id = c.id AND j.state = 'active' AND j.next_fire_at = c.expected
       AND j.version = c.version AND c.shard IN (SELECT shard FROM own)
-    RETURNING j.id, j.tenant_id, j.queue, j.priority
+    RETURNING j.id, j.tenant_id, j.queue, j.priority, j.policies ->> 'overlap' AS overlap
 ), fire AS (
-    SELECT m.id, m.tenant_id, m.queue, f.fire_at, f.start_by,
-           CASE WHEN f.late THEN $17::smallint ELSE m.priority END AS priority,
+    SELECT m.id, m.tenant_id, m.queue, m.overlap, f.fire_at, f.due_at, f.wait, f.start_by,
+           CASE WHEN f.late THEN $19::smallint ELSE m.priority END AS priority,
            CASE WHEN f.late THEN 'catch_up' ELSE 'schedule' END AS cause
-    FROM unnest($11::uuid[], $12::timestamptz[], $13::boolean[], $14::timestamptz[]) AS f (id, fire_at, late, start_by)
+    FROM unnest($11::uuid[], $12::timestamptz[], $13::timestamptz[], $14::interval[], $15::boolean[], $16::timestamptz[])
+        AS f (id, fire_at, due_at, wait, late, start_by)
     JOIN moved m USING (id)
 ), lane AS (
     INSERT INTO lanes (cell, queue, priority, tenant_id)
     SELECT DISTINCT $1::smallint, queue, priority, tenant_id FROM fire
     ON CONFLICT DO NOTHING
 ), planned AS (
-    INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause)
-    SELECT $1, id, fire_at, tenant_id, queue, priority, fire_at, greatest(fire_at, tocsin_now()), start_by, cause
+    INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap)
+    SELECT $1, id, fire_at, tenant_id, queue, priority, due_at, greatest(due_at, tocsin_now() + wait), start_by, cause,
+           overlap
     FROM fire
     ON CONFLICT DO NOTHING
     RETURNING 1
@@ -39,9 +41,9 @@ WITH own AS (
                          due_at, run_at, finished_at, attempt, reason)
     SELECT $1, m.id, k.first, k.last, k.count, m.tenant_id, m.queue, m.priority, 'schedule', 'skipped',
            k.first, k.first, tocsin_now(), 1, k.reason
-    FROM jsonb_to_recordset($15::jsonb) AS k (id uuid, first timestamptz, last timestamptz, count integer, reason text)
+    FROM jsonb_to_recordset($17::jsonb) AS k (id uuid, first timestamptz, last timestamptz, count integer, reason text)
     JOIN moved m USING (id)
 )
 SELECT (SELECT count(*) FROM own)::integer AS own, (SELECT count(*) FROM moved)::integer AS moved,
        (SELECT count(*) FROM planned)::integer AS planned,
-       CASE WHEN $16 THEN pg_notify('tocsin', 'ready') END AS notice
+       CASE WHEN $18 THEN pg_notify('tocsin', 'ready') END AS notice

@@ -50,7 +50,7 @@ class Line:
             if turn.cancelled():
                 self._waiting.remove(turn)
             else:
-                self.leave()  # the place came in the same moment; pass it on
+                pass  # the place came in the same moment; pass it on
             raise
 
     def leave(self) -> None:

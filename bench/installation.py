@@ -1,0 +1,106 @@
+"""A throw-away installation to measure: its own PostgreSQL, engine processes as users run them."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tocsin.clock import system_now
+from tocsin.db.embedded import EmbeddedServer
+from tocsin.db.migrations import migrate
+from tocsin.db.pool import Database, open_database
+from tocsin.domain.ids import new_job_id, shard_of
+from tocsin.domain.instant import Instant, format_instant
+from tocsin.domain.job import Definition
+from tocsin.domain.schedule import Schedule
+from tocsin.domain.target import NoopTarget, Target
+from tocsin.store.history import HistoryStore
+from tocsin.store.jobs import JobStore, NewJob
+
+BATCH = 1000
+
+
+class Installation:
+    """A database and whatever processes a benchmark starts over it."""
+
+    def __init__(self, url: str, database: Database) -> None:
+        self.url = url
+        self.database = database
+        self.processes: list[asyncio.subprocess.Process] = []
+
+    async def empty(self) -> None:
+        """Forget all work; statistics fresh."""
+        await self.database.execute("TRUNCATE jobs, executions, history, lanes")
+        await self.settle_down()
+
+    async def settle_down(self) -> None:
+        """Let maintenance that belongs to the set-up not run into the measurement."""
+        for table in ("jobs", "executions"):
+            await self.database.execute(f"VACUUM (ANALYZE) {table}")
+        await self.database.execute("CHECKPOINT")
+
+    async def add_one_offs(self, count: int, due_at: Instant, target: Target | None = None) -> None:
+        """One-off jobs due at one instant, as the API would write them."""
+        store = JobStore(self.database)
+        definition = Definition(Schedule(at=format_instant(due_at)), target or NoopTarget())
+        for start in range(0, count, BATCH):
+            now = system_now()
+            ids = [new_job_id(now) for _ in range(min(BATCH, count - start))]
+            await store.define(
+                [NewJob(job_id, 1, shard_of(job_id, 64), definition, due_at, due_at) for job_id in ids], now
+            )
+
+    async def start(self, role: str, count: int = 1, **settings: object) -> None:
+        """Start processes of a role and wait until they have joined the fleet."""
+        environment = os.environ | {"TOCSIN_DATABASE_URL": self.url, "TOCSIN_LOG_LEVEL": "warning"}
+        environment |= {f"TOCSIN_{name.upper()}": str(value) for name, value in settings.items()}
+        for _ in range(count):
+            self.processes.append(
+                await asyncio.create_subprocess_exec(sys.executable, "-m", "tocsin", role, env=environment)
+            )
+        while await self.count("nodes") < len(self.processes):
+            await asyncio.sleep(0.02)
+
+    async def stop(self) -> None:
+        """Stop all processes in order."""
+        for process in self.processes:
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            await process.wait()
+        self.processes.clear()
+
+    async def count(self, table: str) -> int:
+        """Rows of a small table."""
+        return int((await self.database.one(f"SELECT count(*) AS n FROM {table}"))["n"])
+
+    async def wait_until_done(self) -> None:
+        """Wait until nothing is live."""
+        while (await self.database.one("SELECT EXISTS (SELECT FROM executions) AS left"))["left"]:
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def installation() -> AsyncIterator[Installation]:
+    """A fresh installation in a temporary directory."""
+    directory = Path(tempfile.mkdtemp(prefix="tocsin-bench-"))
+    directory.chmod(0o755)
+    server = EmbeddedServer(directory)
+    try:
+        url = await server.start()
+        await migrate(url)
+        database = await open_database(url, name="bench", timeout=120)
+        await HistoryStore(database).make_partitions(system_now())
+        made = Installation(url, database)
+        try:
+            yield made
+        finally:
+            await made.stop()
+            await database.close()
+    finally:
+        await server.stop()
+        shutil.rmtree(directory, ignore_errors=True)

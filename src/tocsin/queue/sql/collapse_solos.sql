@@ -1,0 +1,14 @@
+-- Of the executions of a job that wait for their turn only the latest stays. Called by PostgresQueue.start_solo
+-- inside its transaction, for claims that are about to wait.
+WITH gone AS (
+    DELETE FROM executions e
+    USING unnest($2::uuid[], $3::timestamptz[]) AS c (job_id, fire_at)
+    WHERE e.cell = $1 AND e.job_id = c.job_id AND e.fire_at < c.fire_at AND e.overlap = 'collapse'
+      AND e.started_at IS NULL AND e.attempt = 1 AND e.due_at <= tocsin_now()
+    RETURNING e.*
+)
+INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, finished_at,
+                     attempt, reason, origin_fire_at, backfill_id)
+SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, 'skipped', due_at, run_at, tocsin_now(),
+       attempt, 'overlap', origin_fire_at, backfill_id
+FROM gone

@@ -1,0 +1,35 @@
+-- Start claims of jobs that must not overlap, if nobody else of their job has the floor.
+-- Called by PostgresQueue.start_solo inside its transaction. Locks: the claimed rows, then one row of `solos` per
+-- job, granted or not, until commit: `free_solos` waits for us or we for it, so a turn is never missed.
+-- Of several claims of one job the earliest is considered; under `queue` nobody overtakes one that waits.
+-- Rows that are not returned were lost, or do not have the floor; `held` tells which.
+WITH asked AS (
+    SELECT s.job_id, s.fire_at, s.token, s.place, e.overlap
+    FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[]) WITH ORDINALITY AS s (job_id, fire_at, token, place)
+    JOIN executions e ON e.cell = $1 AND e.job_id = s.job_id AND e.fire_at = s.fire_at
+    WHERE e.claim_token = s.token AND NOT e.cancel_requested
+    ORDER BY s.job_id, s.fire_at
+    FOR UPDATE OF e
+), first AS (
+    SELECT DISTINCT ON (a.job_id) a.job_id, a.fire_at FROM asked a
+    WHERE a.overlap <> 'queue' OR NOT EXISTS (
+        SELECT FROM executions w
+        WHERE w.cell = $1 AND w.job_id = a.job_id AND w.fire_at < a.fire_at AND w.overlap = 'queue'
+          AND w.claim_token IS NULL AND w.due_at <= tocsin_now())
+    ORDER BY a.job_id, a.fire_at
+), granted AS (
+    INSERT INTO solos (cell, job_id, fire_at)
+    SELECT $1, job_id, fire_at FROM first ORDER BY job_id
+    ON CONFLICT (cell, job_id) DO UPDATE SET fire_at = excluded.fire_at
+        WHERE solos.fire_at = excluded.fire_at OR NOT EXISTS (
+            SELECT FROM executions h
+            WHERE h.cell = solos.cell AND h.job_id = solos.job_id AND h.fire_at = solos.fire_at)
+    RETURNING job_id, fire_at
+), started AS (
+    UPDATE executions e SET started_at = coalesce(e.started_at, tocsin_now())
+    FROM granted g
+    WHERE e.cell = $1 AND e.job_id = g.job_id AND e.fire_at = g.fire_at
+    RETURNING e.job_id, e.fire_at, e.started_at
+)
+SELECT a.place::integer - 1 AS place, s.started_at
+FROM asked a LEFT JOIN started s USING (job_id, fire_at)

@@ -1,0 +1,33 @@
+-- Give a locked job a new cursor, and write what its plan fires and skips. Called inside the transactions of
+-- resume and update. The job becomes active, or completed when its schedule is exhausted.
+WITH moved AS (
+    UPDATE jobs
+    SET next_fire_at = $3, fire_count = fire_count + $4, state_reason = NULL, paused_until = NULL,
+        state = CASE WHEN kind = 'recurring' AND $3::timestamptz IS NULL THEN 'completed' ELSE 'active' END,
+        version = version + 1, updated_at = tocsin_now()
+    WHERE cell = $1 AND id = $2
+    RETURNING *
+), fire AS (
+    SELECT m.cell, m.id, m.tenant_id, m.queue, m.policies ->> 'overlap' AS overlap, f.fire_at, f.due_at, f.wait, f.start_by,
+           CASE WHEN f.late THEN $11::smallint ELSE m.priority END AS priority,
+           CASE WHEN f.late THEN 'catch_up' ELSE 'schedule' END AS cause
+    FROM unnest($5::timestamptz[], $6::timestamptz[], $7::interval[], $8::boolean[], $9::timestamptz[])
+        AS f (fire_at, due_at, wait, late, start_by)
+    CROSS JOIN moved m
+), lane AS (
+    INSERT INTO lanes (cell, queue, priority, tenant_id)
+    SELECT DISTINCT cell, queue, priority, tenant_id FROM fire
+    ON CONFLICT DO NOTHING
+), planned AS (
+    INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap)
+    SELECT cell, id, fire_at, tenant_id, queue, priority, due_at, greatest(due_at, tocsin_now() + wait), start_by, cause,
+           overlap
+    FROM fire
+    ON CONFLICT DO NOTHING
+)
+INSERT INTO history (cell, job_id, fire_at, fire_until, fire_count, tenant_id, queue, priority, cause, state,
+                     due_at, run_at, finished_at, attempt, reason)
+SELECT m.cell, m.id, k.first, k.last, k.count, m.tenant_id, m.queue, m.priority, 'schedule', 'skipped',
+       k.first, k.first, tocsin_now(), 1, k.reason
+FROM jsonb_to_recordset($10::jsonb) AS k (first timestamptz, last timestamptz, count integer, reason text)
+CROSS JOIN moved m

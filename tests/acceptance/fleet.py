@@ -1,0 +1,255 @@
+"""A fleet of real processes on one database, a sink that it fires into, and the hands that break it.
+
+`Fleet` starts an API and some engine nodes with short leases, keeps the record that the checker needs, and knows
+how to bring a run to rest: everything healed, everything due fired, nothing live. Every fault goes through it, so
+that the fault log is complete and says for each how we know that it landed.
+"""
+
+import asyncio
+import random
+import re
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import uvloop
+
+from tests.acceptance.fleet_client import KEY, Client
+from tests.acceptance.fleet_load import Load, now
+from tests.support.checker import Verdict, check
+from tests.support.history import Fault, History, read_database, read_leases, watch_leases
+from tests.support.processes import Process, Processes, free_port, state_of
+from tests.support.sink import Sink
+from tocsin.db.pool import open_connection
+
+TTL = 2.0
+SHARDS = 64
+_START_PATIENCE = 30.0
+_REST_PATIENCE = 60.0
+
+
+class Fleet:
+    """Use as an async context manager."""
+
+    def __init__(
+        self,
+        url: str,
+        directory: Path,
+        *,
+        nodes: int = 3,
+        ttl: float = TTL,
+        seed: int = 1,
+        **environment: str,
+    ) -> None:
+        self.url = url
+        self.ttl = ttl
+        self.rng = random.Random(seed)
+        self.sink = Sink()
+        self.faults: list[Fault] = []
+        self._directory = directory
+        self._processes = Processes(directory)
+        port = free_port()
+        self.client = Client(port)
+        common = {
+            "lease_ttl": str(ttl),
+            "claim_ttl": str(ttl),
+            "horizon": "6",  # a little more than the planner's pace, so that planning goes on during the whole run
+            "allow_loopback": "true",
+            "admin_key": KEY,
+            "log_format": "json",
+            "supervised": "1",
+        } | environment
+        database = ("--database-url", url)
+        self._migration = self._processes.tocsin("migrate", "migrate", *database, **common)
+        self.api = self._processes.tocsin("api", "api", "--port", str(port), *database, **common)
+        self.nodes = [
+            self._processes.tocsin(f"node-{number}", "engine", *database, **common)
+            for number in range(1, nodes + 1)
+        ]
+
+    async def __aenter__(self) -> Self:
+        self.sink.__enter__()
+        self.load = Load(self.client, self.sink.url, self.rng)
+        try:
+            self._migration.start()
+            assert self._migration.wait(_START_PATIENCE) == 0, self._migration.last_words()
+            await watch_leases(self.url)
+            for process in (self.api, *self.nodes):
+                process.start()
+            await until(lambda: self.client.works("/readyz"), _START_PATIENCE, "the API is not ready")
+            await self.all_leased()
+        except BaseException:
+            await self.__aexit__(AssertionError, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.client.close()
+        self._processes.__exit__(kind, error, trace)
+        self.sink.__exit__(kind, error, trace)
+
+    @asynccontextmanager
+    async def under_load(self, *, per_second: float, ahead: float = 3.0) -> AsyncIterator[Load]:
+        """Clients ask for jobs steadily while the body runs."""
+        stop = asyncio.Event()
+        flow = asyncio.create_task(self.load.flow(stop, per_second=per_second, ahead=ahead))
+        try:
+            yield self.load
+        finally:
+            stop.set()
+            await flow
+
+    # Breaking things
+
+    async def kill(self, victim: Process) -> Fault:
+        """kill -9."""
+        fault = self._fault("kill", victim)
+        victim.kill()
+        fault.proof = f"exit code {victim.exit_code}"
+        return fault
+
+    async def freeze(self, victim: Process, seconds: float) -> Fault:
+        """SIGSTOP, wait, SIGCONT."""
+        fault = self._fault("freeze", victim)
+        victim.freeze()
+        fault.proof = f"state {state_of(victim.pid)} for {seconds:.1f} s"
+        await asyncio.sleep(seconds)
+        victim.thaw()
+        fault.ended_at = now()
+        return fault
+
+    async def cut_connections(self, share: float = 1.0) -> Fault:
+        """Let the database end the connections of the fleet, or of a random share of it."""
+        fault = self._fault("cut connections", None)
+        rows = await self.query(
+            "SELECT pg_terminate_backend(pid) AS done FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name LIKE 'tocsin %' AND random() < $1",
+            share,
+        )
+        fault.proof = f"{sum(row['done'] for row in rows)} connections ended"
+        fault.ended_at = now()
+        return fault
+
+    def crashed(self, victim: Process, point: str) -> None:
+        """Note that a process crashed itself at an armed failpoint."""
+        assert victim.exit_code == -signal.SIGKILL, victim.last_words()
+        self._fault(f"crash at {point}", victim).proof = f"exit code {victim.exit_code}"
+
+    def _fault(self, what: str, victim: Process | None) -> Fault:
+        fault = Fault(what=what, victim=victim.name if victim else "database", began_at=now())
+        self.faults.append(fault)
+        return fault
+
+    # Looking
+
+    async def query(self, sql: str, *args: Any) -> list[Any]:
+        """Ask the database something."""
+        connection = await open_connection(self.url, name="test observer")
+        try:
+            return await connection.fetch(sql, *args)
+        finally:
+            await connection.close()
+
+    async def shards_of(self) -> dict[int, list[int]]:
+        """Node ids and the shards they lease at the moment."""
+        rows = await self.query(
+            "SELECT owner, array_agg(shard) AS shards FROM shards WHERE expires_at > clock_timestamp()"
+            " AND owner IS NOT NULL GROUP BY owner"
+        )
+        return {row["owner"]: sorted(row["shards"]) for row in rows}
+
+    async def node_id(self, node: Process) -> int:
+        """The id under which a process joined last."""
+        rows = await self.query(
+            "SELECT id FROM nodes WHERE split_part(name, ':', 2) = $1 ORDER BY id DESC LIMIT 1", str(node.pid)
+        )
+        assert rows, f"{node.name} (pid {node.pid}) is not in the fleet\n{node.last_words()}"
+        node_id: int = rows[0]["id"]
+        return node_id
+
+    async def all_leased(self, seconds: float = _START_PATIENCE) -> None:
+        """Wait until every shard has an owner."""
+
+        async def leased() -> bool:
+            return sum(map(len, (await self.shards_of()).values())) == SHARDS
+
+        await until(leased, seconds, "some shards have no owner")
+
+    async def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric over the live nodes and its other labels, as /metrics shows it."""
+        answer = await self.client.get("/metrics")
+        assert answer.status == 200, answer
+        lines = re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", answer.body, re.MULTILINE)
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        return sum(float(value) for shown, value in lines if all(label in shown for label in wanted))
+
+    async def live(self) -> int:
+        """How many executions are not over."""
+        return int((await self.query("SELECT count(*) AS number FROM executions"))[0]["number"])
+
+    # Coming to rest
+
+    async def come_to_rest(self, seconds: float = _REST_PATIENCE) -> None:
+        """Heal everything, then wait until every schedule is exhausted and nothing is live."""
+        for process in (self.api, *self.nodes):
+            if not process.alive:
+                process.start()
+        await until(lambda: self.client.works("/readyz"), _START_PATIENCE, "the API is not ready")
+
+        async def at_rest() -> bool:
+            rows = await self.query(
+                "SELECT (SELECT count(*) FROM executions)"
+                " + (SELECT count(*) FROM jobs WHERE kind = 'recurring' AND state = 'active') AS number"
+            )
+            return bool(rows[0]["number"] == 0)
+
+        await until(at_rest, seconds, "something is still live")
+
+    async def history(self) -> History:
+        """What everybody saw up to now."""
+        jobs, finals, lives = await read_database(self.url)
+        return History(
+            self.load.creates,
+            self.load.cancels,
+            list(self.sink.hits),
+            jobs,
+            finals,
+            lives,
+            await read_leases(self.url),
+            self.faults,
+        )
+
+    async def judge(self) -> Verdict:
+        """Come to rest, have the run checked, and fail with everything known if a promise was broken."""
+        await self.come_to_rest()
+        history = await self.history()
+        verdict = check(history)
+        history.save(self._directory / "history.json")
+        assert verdict.good, f"{verdict.report()}\nthe whole run: {self._directory / 'history.json'}"
+        print(verdict.report())
+        return verdict
+
+
+async def until(
+    condition: Callable[[], bool | Awaitable[bool]], seconds: float, words: str, every: float = 0.05
+) -> None:
+    """Wait until `condition` holds; fail with `words` when it has not after a generous while."""
+    deadline = time.monotonic() + seconds
+    while True:
+        holds = condition()
+        if holds if isinstance(holds, bool) else await holds:
+            return
+        assert time.monotonic() < deadline, f"{words} within {seconds:g} s"
+        await asyncio.sleep(every)
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    """Run a scenario to its end."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario)

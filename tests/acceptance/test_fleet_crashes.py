@@ -1,0 +1,103 @@
+"""kill -9 of any process, at any moment and at every named point: nothing is lost, nothing is unexplained."""
+
+import asyncio
+import re
+import time
+from pathlib import Path
+
+import tocsin
+from tests.acceptance.fleet import SHARDS, Fleet, run, until
+from tests.acceptance.fleet_load import now
+from tests.support.history import SECOND
+from tests.support.processes import Process
+
+# Each round arms one point per node. What only the holder of shard 0 reaches is armed on all nodes.
+ROUNDS = (
+    ("planner.read", "claimer.claimed", "settler.before"),
+    ("planner.before_write", "starter.before", "settler.written"),
+    ("planner.written", "starter.started", "runner.before_call"),
+    ("leaser.renewed", "runner.called", "runner.called"),
+    ("reclaimer.wrote", "reclaimer.wrote", "reclaimer.wrote"),
+)
+CRASHES_PER_NODE = 2
+
+
+def test_killing_processes_at_random_loses_nothing_and_repeats_nothing_without_a_reason(
+    url: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with Fleet(url, tmp_path, nodes=3, seed=20) as fleet:
+            await fleet.load.everies(200, until=now() + 16 * SECOND)
+            await fleet.load.one_offs(now() + fleet.rng.randrange(14 * SECOND) for _ in range(1500))
+            end = time.monotonic() + 12
+            async with fleet.under_load(per_second=60):
+                while time.monotonic() < end:
+                    victim = fleet.rng.choice([*fleet.nodes, *fleet.nodes, fleet.api])
+                    await fleet.kill(victim)
+                    await asyncio.sleep(fleet.rng.uniform(0, 1.5))
+                    victim.start()
+                    await asyncio.sleep(fleet.rng.uniform(0.2, 1.5))
+            verdict = await fleet.judge()
+            assert verdict.counts["faults kill"] >= 4
+            assert verdict.counts["attempts lost"] > 0, "no kill hit a call, so the run proved little"
+
+    run(scenario())
+
+
+def test_crashing_at_every_named_point_loses_nothing_and_repeats_nothing_without_a_reason(
+    url: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with Fleet(url, tmp_path, nodes=3, seed=21) as fleet:
+            async with fleet.under_load(per_second=40):
+                for points in ROUNDS:
+                    async with asyncio.TaskGroup() as tasks:
+                        for node, point in zip(fleet.nodes, points, strict=True):
+                            tasks.create_task(crash_repeatedly(fleet, node, point))
+            await fleet.judge()
+
+    run(scenario())
+
+
+async def crash_repeatedly(fleet: Fleet, node: Process, point: str) -> None:
+    """Have a node crash itself at a point a few times, then bring it back well."""
+    await fleet.kill(node)
+    for _ in range(CRASHES_PER_NODE):
+        node.start(TOCSIN_FAILPOINTS=f"{point}=crash:0.5")
+        await until(lambda: not node.alive, 30, f"{node.name} does not reach {point}")
+        fleet.crashed(node, point)
+    node.start()
+
+
+def test_the_rounds_above_name_every_point_in_the_source() -> None:
+    source = Path(tocsin.__file__).parent
+    named = {
+        point for file in source.rglob("*.py") for point in re.findall(r'reach\("([\w.]+)"\)', file.read_text())
+    }
+    assert named - {"planner.before_commit"} == {point for points in ROUNDS for point in points}
+
+
+def test_the_shards_of_a_killed_node_have_new_owners_within_the_ttl_and_two_seconds(
+    url: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with Fleet(url, tmp_path, nodes=3, ttl=3.0) as fleet:
+            victim = fleet.nodes[0]
+
+            async def has_its_share() -> bool:
+                return len((await fleet.shards_of()).get(await fleet.node_id(victim), [])) >= SHARDS // 3
+
+            await until(has_its_share, 30, "the first node does not get its share")
+            node_id = await fleet.node_id(victim)
+            held = (await fleet.shards_of())[node_id]
+            await fleet.kill(victim)
+            killed_at = (await fleet.query("SELECT clock_timestamp() AS now"))[0]["now"]
+            await fleet.all_leased()
+            history = await fleet.history()
+            taken = {c.shard: c for c in history.leases if c.before_owner == node_id and c.owner is not None}
+            assert set(held) <= taken.keys()
+            longest = max(taken[shard].at - killed_at for shard in held) / SECOND
+            print(f"{len(held)} shards taken over within {longest:.2f} s of the kill, ttl {fleet.ttl:g} s")
+            assert longest <= fleet.ttl + 2
+
+    run(scenario())

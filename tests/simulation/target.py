@@ -1,0 +1,80 @@
+"""The target that every job of the simulation calls: it answers, fails, dawdles or hangs as the seed says.
+
+It writes down each call when it arrives, and what it answered. The fate of a call depends only on the seed and
+on what is called, not on the order of calls, so a run can be repeated.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from tocsin.clock import Clock
+from tocsin.domain.ids import ExecutionKey
+from tocsin.domain.instant import Instant
+from tocsin.domain.outcome import SUCCEEDED, Outcome, Verdict
+from tocsin.queue.postgres import Claim
+
+_FATES = {"good": 60, "bad": 14, "rejecting": 2, "broken": 3, "hanging": 6, "slow and good": 10, "slow and bad": 5}
+
+
+class Hit(msgspec.Struct):
+    """A call that reached the target."""
+
+    at: Instant
+    key: ExecutionKey
+    attempt: int
+    token: int
+    fate: str = "good"
+
+    @property
+    def good(self) -> bool:
+        return self.fate.endswith("good")
+
+
+class Target:
+    """All calls of a run."""
+
+    def __init__(self, seed: int, clock: Clock) -> None:
+        self._seed = seed
+        self._clock = clock
+        self.hits: list[Hit] = []
+        self.kind = True
+
+    def caller(self, awake: Callable[[], Awaitable[None]]) -> "SimulatedCaller":
+        """The way a node calls it. Answers are heard only while the node is awake."""
+        return SimulatedCaller(self, awake)
+
+    async def answer(self, claim: Claim) -> Outcome:
+        """What a caller gets to see, after a while."""
+        key = f"{self._seed} {claim.job_id} {claim.fire_at} {claim.attempt}"
+        rng = random.Random(key)
+        fate = rng.choices(list(_FATES), list(_FATES.values()))[0] if self.kind else "good"
+        self.hits.append(Hit(self._clock.now(), claim.key, claim.attempt, claim.token, fate))
+        match fate:
+            case "hanging":
+                await asyncio.Event().wait()
+            case "broken":
+                raise RuntimeError("a defect in the caller")
+            case "rejecting":
+                return Outcome(Verdict.REJECTED, error="410 Gone")
+            case "slow and good" | "slow and bad":
+                await asyncio.sleep(rng.uniform(2, 9))
+            case _:
+                await asyncio.sleep(rng.choice((0, 0.01, 0.3)))
+        return SUCCEEDED if fate.endswith("good") else Outcome(Verdict.FAILED, error="500")
+
+
+class SimulatedCaller:
+    """One node's way to the target."""
+
+    def __init__(self, target: Target, awake: Callable[[], Awaitable[None]]) -> None:
+        self._target = target
+        self._awake = awake
+
+    async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome:
+        outcome = await self._target.answer(claim)
+        await self._awake()
+        return outcome
