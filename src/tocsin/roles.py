@@ -27,12 +27,16 @@ from tocsin.domain.errors import Refused, Unavailable
 from tocsin.domain.target import HttpTarget
 from tocsin.failpoints import Failpoints
 from tocsin.queue.postgres import PostgresQueue
+from tocsin.scheduler.backfiller import Backfiller
 from tocsin.scheduler.leaser import Leaser, Leases
 from tocsin.scheduler.planner import Planner
 from tocsin.scheduler.reclaimer import Reclaimer
+from tocsin.scheduler.resumer import Resumer
 from tocsin.scheduler.retention import Retention
 from tocsin.service import Loop
 from tocsin.settings import Settings
+from tocsin.store.backfills import BackfillStore
+from tocsin.store.control import JobControl
 from tocsin.store.history import HistoryStore
 from tocsin.store.leases import LeaseStore
 from tocsin.store.plans import PlanStore
@@ -154,12 +158,16 @@ class Node:
         )
         queue = PostgresQueue(database, node_id, settings.claim_ttl)
         planning = Loop(planner, self._clock)
+        backfilling = Loop(Backfiller(BackfillStore(database), leases), self._clock)
         notices.on("plan", planning.wake)
+        notices.on("backfill", backfilling.wake)
+        resuming = Loop(Resumer(JobControl(database, settings.horizon), leases), self._clock)
+        notices.on("pauses", resuming.wake)
         services: list[Any] = [
             Reclaimer(queue, leases, self._telemetry, self._failpoints),
             Retention(HistoryStore(database), nodes, leases, settings.history_days),
         ]
-        return [planning, *(Loop(service, self._clock) for service in services)]
+        return [planning, backfilling, resuming, *(Loop(service, self._clock) for service in services)]
 
     def _worker(self, database: Database, notices: Notices, node_id: int) -> Worker:
         client = HttpClient(Resolver(), address_policy(self._settings))

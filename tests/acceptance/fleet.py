@@ -109,14 +109,14 @@ class Fleet:
 
     async def kill(self, victim: Process) -> Fault:
         """kill -9."""
-        fault = self._fault("kill", victim)
+        fault = self.note("kill", victim.name)
         victim.kill()
         fault.proof = f"exit code {victim.exit_code}"
         return fault
 
     async def freeze(self, victim: Process, seconds: float) -> Fault:
         """SIGSTOP, wait, SIGCONT."""
-        fault = self._fault("freeze", victim)
+        fault = self.note("freeze", victim.name)
         victim.freeze()
         fault.proof = f"state {state_of(victim.pid)} for {seconds:.1f} s"
         await asyncio.sleep(seconds)
@@ -126,7 +126,7 @@ class Fleet:
 
     async def cut_connections(self, share: float = 1.0) -> Fault:
         """Let the database end the connections of the fleet, or of a random share of it."""
-        fault = self._fault("cut connections", None)
+        fault = self.note("cut connections", "database")
         rows = await self.query(
             "SELECT pg_terminate_backend(pid) AS done FROM pg_stat_activity"
             " WHERE datname = current_database() AND application_name LIKE 'tocsin %' AND random() < $1",
@@ -139,14 +139,19 @@ class Fleet:
     def crashed(self, victim: Process, point: str) -> None:
         """Note that a process crashed itself at an armed failpoint."""
         assert victim.exit_code == -signal.SIGKILL, victim.last_words()
-        self._fault(f"crash at {point}", victim).proof = f"exit code {victim.exit_code}"
+        self.note(f"crash at {point}", victim.name).proof = f"exit code {victim.exit_code}"
 
-    def _fault(self, what: str, victim: Process | None) -> Fault:
-        fault = Fault(what=what, victim=victim.name if victim else "database", began_at=now())
+    def note(self, what: str, victim: str) -> Fault:
+        """Write a fault into the log."""
+        fault = Fault(what=what, victim=victim, began_at=now())
         self.faults.append(fault)
         return fault
 
     # Looking
+
+    def calls_under_way(self) -> int:
+        """Requests that the sink has received and not answered yet."""
+        return sum(hit.status == 0 for hit in self.sink.hits[-200:])
 
     async def query(self, sql: str, *args: Any) -> list[Any]:
         """Ask the database something."""
@@ -181,6 +186,14 @@ class Fleet:
 
         await until(leased, seconds, "some shards have no owner")
 
+    async def holds_shards(self, node_id: int, *, at_least: int = 1) -> None:
+        """Wait until a node leases some shards."""
+
+        async def holds() -> bool:
+            return len((await self.shards_of()).get(node_id, [])) >= at_least
+
+        await until(holds, _START_PATIENCE, f"node {node_id} does not lease {at_least} shards")
+
     async def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric over the live nodes and its other labels, as /metrics shows it."""
         answer = await self.client.get("/metrics")
@@ -203,13 +216,20 @@ class Fleet:
         await until(lambda: self.client.works("/readyz"), _START_PATIENCE, "the API is not ready")
 
         async def at_rest() -> bool:
-            rows = await self.query(
-                "SELECT (SELECT count(*) FROM executions)"
-                " + (SELECT count(*) FROM jobs WHERE kind = 'recurring' AND state = 'active') AS number"
-            )
-            return bool(rows[0]["number"] == 0)
+            return not await self._unfinished()
 
-        await until(at_rest, seconds, "something is still live")
+        try:
+            await until(at_rest, seconds, "something is still unfinished")
+        except AssertionError as error:
+            raise AssertionError(f"{error}, such as {(await self._unfinished())[:5]}") from None
+
+    async def _unfinished(self) -> list[Any]:
+        """Live executions and recurring jobs whose schedule is not exhausted."""
+        return await self.query(
+            "SELECT job_id, fire_at, run_at, node_id, deadline_at, started_at, attempt FROM executions UNION ALL"
+            " SELECT id, next_fire_at, NULL, NULL, NULL, NULL, NULL FROM jobs"
+            " WHERE kind = 'recurring' AND state = 'active'"
+        )
 
     async def history(self) -> History:
         """What everybody saw up to now."""

@@ -94,7 +94,6 @@ LOOKUPS = (
     leads_to(IPv6Address("::1")),
     leads_to(IPv6Address("::ffff:127.0.0.1")),
     leads_to(IPv4Address("0.0.0.0")),
-    leads_to(IPv4Address("8.8.8.8"), LOOPBACK),
 )
 
 

@@ -6,6 +6,7 @@ object: dropping the object is what a crash does.
 """
 
 import asyncio
+import contextlib
 from typing import Any
 
 from tests.simulation.faults import Faults, FaultyDatabase, SimulatedCrash, spin
@@ -19,7 +20,7 @@ from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.leaser import Leaser, Leases
 from tocsin.scheduler.planner import Planner
 from tocsin.scheduler.reclaimer import Reclaimer
-from tocsin.service import Loop, Service
+from tocsin.service import Loop, Report, Service
 from tocsin.settings import Settings
 from tocsin.store.leases import LeaseStore
 from tocsin.store.plans import PlanStore
@@ -166,7 +167,10 @@ class SimulatedNode:
         for part in self.parts:
             if part.task is held.task:
                 part.attention.set()
-        await held.release
+        try:
+            await held.release
+        finally:
+            self.held.remove(held)
 
     async def awake(self) -> None:
         """Answers that arrive while the process stands still are seen when it goes on."""
@@ -205,10 +209,12 @@ class _Leaving(Service):
     def __init__(self, node: SimulatedNode) -> None:
         self._node = node
 
-    async def run_once(self, now: Instant) -> Any:
+    async def run_once(self, now: Instant) -> Report:
         await self._node.worker.drain()
-        await self._node.leaser.leave()
+        with contextlib.suppress(Unavailable):
+            await self._node.leaser.leave()
         self._node.dead = True
+        return Report()
 
 
 class WritingDatabase(FaultyDatabase):

@@ -28,6 +28,8 @@ class Hit(msgspec.Struct):
     attempt: int
     token: int
     fate: str = "good"
+    heard: bool = False
+    """Whether the caller got the answer."""
 
     @property
     def good(self) -> bool:
@@ -41,30 +43,31 @@ class Target:
         self._seed = seed
         self._clock = clock
         self.hits: list[Hit] = []
-        self.kind = True
+        self.moody = True
 
     def caller(self, awake: Callable[[], Awaitable[None]]) -> "SimulatedCaller":
         """The way a node calls it. Answers are heard only while the node is awake."""
         return SimulatedCaller(self, awake)
 
-    async def answer(self, claim: Claim) -> Outcome:
+    async def answer(self, claim: Claim) -> tuple[Hit, Outcome]:
         """What a caller gets to see, after a while."""
         key = f"{self._seed} {claim.job_id} {claim.fire_at} {claim.attempt}"
         rng = random.Random(key)
-        fate = rng.choices(list(_FATES), list(_FATES.values()))[0] if self.kind else "good"
-        self.hits.append(Hit(self._clock.now(), claim.key, claim.attempt, claim.token, fate))
+        fate = rng.choices(list(_FATES), list(_FATES.values()))[0] if self.moody else "good"
+        hit = Hit(self._clock.now(), claim.key, claim.attempt, claim.token, fate)
+        self.hits.append(hit)
         match fate:
             case "hanging":
                 await asyncio.Event().wait()
             case "broken":
                 raise RuntimeError("a defect in the caller")
             case "rejecting":
-                return Outcome(Verdict.REJECTED, error="410 Gone")
+                return hit, Outcome(Verdict.REJECTED, error="410 Gone")
             case "slow and good" | "slow and bad":
                 await asyncio.sleep(rng.uniform(2, 9))
             case _:
                 await asyncio.sleep(rng.choice((0, 0.01, 0.3)))
-        return SUCCEEDED if fate.endswith("good") else Outcome(Verdict.FAILED, error="500")
+        return hit, SUCCEEDED if hit.good else Outcome(Verdict.FAILED, error="500")
 
 
 class SimulatedCaller:
@@ -75,6 +78,7 @@ class SimulatedCaller:
         self._awake = awake
 
     async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome:
-        outcome = await self._target.answer(claim)
+        hit, outcome = await self._target.answer(claim)
         await self._awake()
+        hit.heard = True
         return outcome

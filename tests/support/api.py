@@ -6,18 +6,11 @@ a content type or a body that the document does not promise fails the test that 
 
 import asyncio
 import contextlib
-import hashlib
 import http.client
 import json
-import os
 import re
-import signal
-import socket
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import unquote, urlencode, urlsplit
@@ -26,13 +19,15 @@ import jsonschema
 import msgspec
 import uvloop
 
+from tests.support.processes import Process, Processes, free_port, wait_for
 from tocsin.api.app import ENDPOINTS, build_app
 from tocsin.api.context import make_context
 from tocsin.api.openapi import openapi_document
 from tocsin.clock import DatabaseClock
-from tocsin.db.pool import Database, open_connection, open_database
+from tocsin.db.pool import Database, open_database
 from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.keys import hash_of, new_key
+from tocsin.store.keys import KeyStore
 from tocsin.telemetry import Telemetry
 
 ADMIN_KEY = "an-administrators-key-for-tests"
@@ -40,6 +35,7 @@ PATIENCE = 20.0
 # What a refused request must leave as it was.
 WRITTEN_BY_USERS = ("jobs", "executions", "history", "lanes", "queues", "idempotency", "audit", "secrets")
 T = TypeVar("T")
+Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -49,12 +45,17 @@ class Answer(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
     body: bytes
 
+    @property
+    def kind(self) -> str:
+        """The media type, without its parameters."""
+        return self.headers["content-type"].partition(";")[0]
+
     def json(self) -> Any:
         return json.loads(self.body)
 
     def problem(self) -> dict[str, Any]:
         """The problem document; anything else fails."""
-        assert self.headers["content-type"] == "application/problem+json", self
+        assert self.kind == "application/problem+json", self
         document: dict[str, Any] = self.json()
         assert document["status"] == self.status
         assert document["title"]
@@ -67,10 +68,8 @@ class Contract:
     """The OpenAPI document as a judge."""
 
     def __init__(self) -> None:
-        self.document = openapi_document(ENDPOINTS)
-        self._paths = {
-            path: re.compile(re.sub(r"{\w+}", "[^/]+", path)) for path in self.document["paths"] if path
-        }
+        self.document: dict[str, Any] = json.loads(msgspec.json.encode(openapi_document(ENDPOINTS)))
+        self._paths = {path: re.compile(re.sub(r"{\w+}", "[^/]+", path)) for path in self.document["paths"]}
 
     def check(self, method: str, path: str, answer: Answer) -> None:
         """Fail unless the document promises this answer."""
@@ -79,10 +78,9 @@ class Contract:
             assert answer.status in (404, 405), f"{method} {path} answered {answer.status}: not documented"
             answer.problem()
             return
-        kind = answer.headers["content-type"]
-        assert kind in promised, f"{kind} is not promised for {method} {path} {answer.status}"
-        if "json" in kind:
-            schema = {**promised[kind]["schema"], "components": self.document["components"]}
+        assert answer.kind in promised, f"{answer.kind} is not promised for {method} {path} {answer.status}"
+        if "json" in answer.kind:
+            schema = {**promised[answer.kind]["schema"], "components": self.document["components"]}
             jsonschema.Draft202012Validator(schema).validate(answer.json())
 
     def _promise(self, method: str, path: str, status: int) -> dict[str, Any] | None:
@@ -100,6 +98,11 @@ CONTRACT = Contract()
 class Caller:
     """How tests talk to an API: a method per verb, JSON in, `Answer` out."""
 
+    def call(
+        self, method: str, path: str, body: bytes = b"", key: str | None = ADMIN_KEY, headers: Headers = ()
+    ) -> Answer:
+        raise NotImplementedError
+
     def get(self, path: str, key: str | None = ADMIN_KEY, **query: Any) -> Answer:
         return self.call("GET", path + ("?" + urlencode(query) if query else ""), key=key)
 
@@ -110,37 +113,45 @@ class Caller:
         return self.call("DELETE", path, key=key)
 
     def create(self, **job: Any) -> dict[str, Any]:
-        """A job that must be accepted."""
+        """A job that must be accepted; one that does nothing unless a target is given."""
         answer = self.post("/v1/jobs", {"target": {"kind": "noop"}} | job)
         assert answer.status == 201, answer
         created: dict[str, Any] = answer.json()
         return created
 
-    def execution_of(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """The latest execution of a job, with its attempts."""
-        listed = self.get(f"/v1/jobs/{job['id']}/executions").json()["items"]
-        assert listed, f"{job['id']} has no execution"
-        shown: dict[str, Any] = self.get(f"/v1/executions/{listed[0]['id']}").json()
+    def job(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """The job as it stands."""
+        shown: dict[str, Any] = self.get(f"/v1/jobs/{job['id']}").json()
         return shown
 
-    def wait_for_execution(self, job: Mapping[str, Any], *states: str) -> dict[str, Any]:
-        """The job's latest execution once it is in one of these states."""
+    def executions(self, job: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The job's executions, latest first."""
+        listed: list[dict[str, Any]] = self.get(f"/v1/jobs/{job['id']}/executions").json()["items"]
+        return listed
 
-        def look() -> dict[str, Any] | None:
-            items = self.get(f"/v1/jobs/{job['id']}/executions").json()["items"]
-            return self.execution_of(job) if items and items[0]["state"] in states else None
+    def execution(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """The job's latest execution, with its attempts."""
+        shown: dict[str, Any] = self.get(f"/v1/executions/{self.executions(job)[0]['id']}").json()
+        return shown
 
-        return wait_until(look, f"{job['id']} is {' or '.join(states)}")
+    def wait_for(self, job: Mapping[str, Any], *states: str, patience: float = PATIENCE) -> dict[str, Any]:
+        """The job's latest execution, once it is in one of these states."""
+        wait_for(
+            lambda: any(item["state"] in states for item in self.executions(job)[:1]),
+            patience,
+            f"an execution of {job['id']} is not {' or '.join(states)}",
+        )
+        return self.execution(job)
 
-    def call(
-        self,
-        method: str,
-        path: str,
-        body: bytes = b"",
-        key: str | None = ADMIN_KEY,
-        headers: Sequence[tuple[bytes, bytes]] = (),
-    ) -> Answer:
-        raise NotImplementedError
+    def pages(self, path: str, **query: Any) -> Iterator[list[dict[str, Any]]]:
+        """Every page of a listing, one after the other."""
+        cursor: dict[str, str] = {}
+        while True:
+            page = self.get(path, **query, **cursor).json()
+            yield page["items"]
+            if page["next_cursor"] is None:
+                return
+            cursor = {"cursor": page["next_cursor"]}
 
 
 class InProcessApi(Caller):
@@ -163,22 +174,12 @@ class InProcessApi(Caller):
         return self._runner.run(work)
 
     def call(
-        self,
-        method: str,
-        path: str,
-        body: bytes = b"",
-        key: str | None = ADMIN_KEY,
-        headers: Sequence[tuple[bytes, bytes]] = (),
+        self, method: str, path: str, body: bytes = b"", key: str | None = ADMIN_KEY, headers: Headers = ()
     ) -> Answer:
         return self.run(self.ask(method, path, body, key, headers))
 
     async def ask(
-        self,
-        method: str,
-        path: str,
-        body: bytes = b"",
-        key: str | None = ADMIN_KEY,
-        headers: Sequence[tuple[bytes, bytes]] = (),
+        self, method: str, path: str, body: bytes = b"", key: str | None = ADMIN_KEY, headers: Headers = ()
     ) -> Answer:
         """One request. A defect shows as 500, as it does to users."""
         parts = urlsplit(path)
@@ -189,9 +190,9 @@ class InProcessApi(Caller):
             "headers": [(b"host", b"test"), *_authorization(key), *headers],
         }  # fmt: skip
         pending = [{"type": "http.request", "body": body, "more_body": False}]
-        sent: list[dict[str, Any]] = []
+        sent: list[Any] = []
 
-        async def receive() -> dict[str, Any]:
+        async def receive() -> Any:
             return pending.pop() if pending else {"type": "http.disconnect"}
 
         async def send(message: Any) -> None:
@@ -200,20 +201,21 @@ class InProcessApi(Caller):
         try:
             await self.app(scope, receive, send)
         except Exception:
-            # Starlette answers 500 and raises again for the server's log.
-            if not sent:
+            if not sent:  # else it was answered with 500 and raised again for the server's log
                 raise
         fields = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
-        answer = Answer(sent[0]["status"], fields, b"".join(m.get("body", b"") for m in sent[1:]))
+        answer = Answer(sent[0]["status"], fields, b"".join(message.get("body", b"") for message in sent[1:]))
         CONTRACT.check(method, parts.path, answer)
         return answer
 
     def fetch(self, query: str, *args: Any) -> list[Any]:
         return self.run(self.database.fetch(query, *args))
 
-    def tables(self) -> dict[str, str]:
+    def tables(self) -> dict[str, str | None]:
         """What the tables hold, as a digest each."""
-        return self.run(digest_of_tables(self.database))
+        digest = "(SELECT md5(string_agg(t::text, ' ' ORDER BY t::text)) FROM {0} t) AS {0}"
+        columns = ", ".join(digest.format(table) for table in WRITTEN_BY_USERS)
+        return dict(self.fetch(f"SELECT {columns}")[0])
 
     def new_key(self, *scopes: str, tenant: str = "default", expired: bool = False) -> str:
         """A key with some scopes. The tenant is made if there is none of that name."""
@@ -233,7 +235,7 @@ class InProcessApi(Caller):
 
     async def _open(self) -> None:
         self.database = await open_database(self._url, name="api under test", size=4)
-        await put_admin_key(self.database)
+        await KeyStore(self.database).put_bootstrap(ADMIN_KEY)
         context = make_context(
             self.database, DatabaseClock(), Telemetry(), self._policy, shard_count=64, lease_ttl=10.0
         )
@@ -245,75 +247,24 @@ def in_process_api(url: str, **policy: Any) -> InProcessApi:
     return InProcessApi(url, AddressPolicy(**({"allow_loopback": True} | policy)))
 
 
-async def put_admin_key(database: Database) -> None:
-    await database.execute(
-        "INSERT INTO api_keys (id, tenant_id, name, secret_hash, scopes) SELECT 'bootstrap', id, 'test', $1,"
-        " ARRAY['read', 'write', 'worker', 'admin'] FROM tenants WHERE name = 'default' ON CONFLICT DO NOTHING",
-        hash_of(ADMIN_KEY),
-    )
-
-
-async def digest_of_tables(database: Database) -> dict[str, str]:
-    digests = {}
-    for table in WRITTEN_BY_USERS:
-        rows = await database.fetch(f"SELECT t::text AS row FROM {table} t ORDER BY 1")
-        digests[table] = hashlib.sha256("\n".join(row["row"] for row in rows).encode()).hexdigest()
-    return digests
-
-
-class Process:
-    """A `tocsin` process, its output in a file, always ended by its own id."""
-
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        self.log = Path(tempfile.mkstemp(prefix="tocsin-", suffix=".log")[1])
-        self._out = self.log.open("wb")
-        self.popen = subprocess.Popen(
-            [sys.executable, "-m", "tocsin", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=self._out,
-            stderr=self._out,
-            env=clean_environment() | dict(environment or {}),
-        )
-
-    def stop(self) -> int:
-        """Ask it to end, and wait."""
-        if self.popen.poll() is None:
-            self.popen.send_signal(signal.SIGTERM)
-        try:
-            return self.popen.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.popen.kill()
-            self.popen.wait()
-            raise
-        finally:
-            self._out.close()
-
-    def output(self) -> str:
-        return self.log.read_text(errors="replace")
-
-
 class RealApi(Caller):
     """An API over its socket."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, key: str = ADMIN_KEY) -> None:
         self.port = port
+        self.key = key
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def call(
-        self,
-        method: str,
-        path: str,
-        body: bytes = b"",
-        key: str | None = ADMIN_KEY,
-        headers: Sequence[tuple[bytes, bytes]] = (),
+        self, method: str, path: str, body: bytes = b"", key: str | None = ADMIN_KEY, headers: Headers = ()
     ) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         with contextlib.closing(connection):
-            fields = {name.decode(): value.decode() for name, value in (*_authorization(key), *headers)}
-            connection.request(method, path, body or None, fields)
+            given = (*_authorization(self.key if key == ADMIN_KEY else key), *headers)
+            connection.request(method, path, body or None, {n.decode(): v.decode() for n, v in given})
             response = connection.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
             answer = Answer(response.status, found, response.read())
@@ -321,71 +272,51 @@ class RealApi(Caller):
         return answer
 
     def is_ready(self) -> bool:
+        """Whether it answers and has its database."""
         try:
-            return self.call("GET", "/readyz").status == 200
+            return self.get("/readyz").status == 200
         except OSError:
             return False
 
-
-class Fleet(RealApi):
-    """`tocsin api` and `tocsin engine` processes over one database."""
-
-    def __init__(self, port: int, processes: list[Process]) -> None:
-        super().__init__(port)
-        self.processes = processes
+    def wait_until_ready(self, of: Process, patience: float = PATIENCE) -> None:
+        """Until it answers; if its process dies first, show what it said."""
+        wait_for(
+            lambda: self.is_ready() or not of.alive, patience, f"{of.name} is not ready\n{of.last_words()}"
+        )
+        assert of.alive, of.last_words()
 
 
 @contextlib.contextmanager
-def fleet(url: str, *, engines: int = 1, **settings: str) -> Iterator[Fleet]:
-    """Real processes over a migrated database. `settings` become TOCSIN_ variables."""
-    asyncio.run(_with_connection(url, put_admin_key))
-    environment = {f"TOCSIN_{name.upper()}": value for name, value in settings.items()}
-    environment |= {"TOCSIN_DATABASE_URL": url, "TOCSIN_ALLOW_LOOPBACK": "true", "TOCSIN_LOG_FORMAT": "json"}
-    port = free_port()
-    running = [Process(["api", "--port", str(port)], environment)]
-    try:
-        running += [Process(["engine"], environment) for _ in range(engines)]
-        found = Fleet(port, running)
-        wait_until(found.is_ready, "the API is ready", lambda: running[0].output())
+def fleet(url: str, *, engines: int = 1, **settings: str) -> Iterator[RealApi]:
+    """`tocsin api` and `tocsin engine` processes over a migrated database."""
+    with_database(url, lambda database: KeyStore(database).put_bootstrap(ADMIN_KEY))
+    shared = {"database_url": url, "allow_loopback": "true"} | settings
+    with tempfile.TemporaryDirectory() as logs, Processes(Path(logs)) as processes:
+        found = RealApi(free_port())
+        api = processes.tocsin("api", "api", "--port", str(found.port), **shared)
+        running = [api, *(processes.tocsin(f"engine-{n}", "engine", **shared) for n in range(engines))]
+        for process in running:
+            process.start()
+        found.wait_until_ready(api)
         yield found
-    finally:
-        for process in reversed(running):
-            process.stop()
-            process.log.unlink(missing_ok=True)
+        for process in running:
+            process.terminate()
+        for process in running:
+            assert process.wait(PATIENCE) == 0, process.last_words()
 
 
-def wait_until(
-    look: Callable[[], T | None], what: str, explain: Callable[[], str] = lambda: "", patience: float = PATIENCE
-) -> T:
-    """What `look` finds, as soon as it finds something."""
-    deadline = time.monotonic() + patience
-    while True:
-        found = look()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"waited {patience} s until {what}\n{explain()}"
-        time.sleep(0.02)
+def with_database(url: str, work: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
+    """Do something with a database, on an event loop of its own."""
 
+    async def run() -> T:
+        database = await open_database(url, name="test", size=2)
+        try:
+            return await work(database)
+        finally:
+            await database.close()
 
-def free_port() -> int:
-    """A port that the kernel says is free."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def clean_environment() -> dict[str, str]:
-    """The environment without any setting of ours."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
+    return uvloop.run(run())
 
 
 def _authorization(key: str | None) -> list[tuple[bytes, bytes]]:
     return [] if key is None else [(b"authorization", f"Bearer {key}".encode("latin-1"))]
-
-
-async def _with_connection(url: str, work: Callable[[Any], Awaitable[T]]) -> T:
-    connection = await open_connection(url, name="test setup")
-    try:
-        return await work(connection)
-    finally:
-        await connection.close()

@@ -15,9 +15,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tocsin.api import executions, fleet, jobs
+from tocsin.api import backfills, batch, calendars, control, executions, fleet, jobs, schedules
 from tocsin.api.context import Context
-from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.endpoint import Call, Endpoint, Reply
 from tocsin.api.openapi import openapi_document
 from tocsin.api.problems import problem, problem_of, refused_by_decoder
 from tocsin.api.wire import Health
@@ -26,7 +26,8 @@ from tocsin.domain.keys import Scope
 from tocsin.telemetry import merge
 
 MAX_BODY: Final = 1024 * 1024
-ENDPOINTS: Final[tuple[Endpoint, ...]] = (*jobs.ENDPOINTS, *executions.ENDPOINTS, *fleet.ENDPOINTS)
+_MODULES: Final = (jobs, batch, control, schedules, executions, backfills, calendars, fleet)
+ENDPOINTS: Final[tuple[Endpoint, ...]] = tuple(one for module in _MODULES for one in module.ENDPOINTS)
 _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 
@@ -69,12 +70,16 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
             request.headers.get("authorization"), endpoint.scope
         )
         _check_query(request, known)
-        raw = await _read_body(request)
-        body = _decode(decode, raw, required=endpoint.body_required) if decode else None
-        answer = await endpoint.handler(
-            Call(context, caller, request.path_params, request.query_params, body)
-        )
-        return Response(_encode(answer), endpoint.status, media_type="application/json")
+        body: Any = request
+        if not endpoint.stream:
+            raw = await _read_body(request)
+            body = _decode(decode, raw, required=endpoint.body_required) if decode else None
+        call = Call(context, caller, request.path_params, request.query_params, request.headers, body)
+        answer = await endpoint.handler(call)
+        if not isinstance(answer, Reply):
+            return Response(_encode(answer), endpoint.status, media_type="application/json")
+        status = answer.status or endpoint.status
+        return Response(_encode(answer.body), status, answer.headers, media_type="application/json")
 
     return serve
 

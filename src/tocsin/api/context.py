@@ -7,6 +7,8 @@ from tocsin.api.intake import Intake
 from tocsin.clock import Clock
 from tocsin.db.pool import Database
 from tocsin.domain.addresses import AddressPolicy
+from tocsin.store.backfills import BackfillStore
+from tocsin.store.calendars import CalendarStore
 from tocsin.store.control import JobControl
 from tocsin.store.executions import ExecutionStore
 from tocsin.store.jobs import JobStore
@@ -25,6 +27,8 @@ class Context(msgspec.Struct, frozen=True):
     shard_count: int
     jobs: JobStore
     control: JobControl
+    calendars: CalendarStore
+    backfills: BackfillStore
     executions: ExecutionStore
     leases: LeaseStore
     intake: Intake
@@ -51,6 +55,8 @@ def make_context(
         shard_count,
         jobs,
         JobControl(database, horizon),
+        CalendarStore(database),
+        BackfillStore(database),
         ExecutionStore(database),
         LeaseStore(database, lease_ttl),
         Intake(jobs, clock),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tocsin.domain.errors import Refused
+from tocsin.domain.instant import Instant, parse_instant
 from tocsin.domain.job import check_text
 from tocsin.domain.keys import Scope
 
@@ -36,6 +37,7 @@ class Call(msgspec.Struct, frozen=True):
     caller: Caller
     path: Mapping[str, str]
     query: Mapping[str, str]
+    headers: Mapping[str, str]
     body: Any = None
 
     def limit(self) -> int:
@@ -51,12 +53,29 @@ class Call(msgspec.Struct, frozen=True):
         check_text(reason, "reason", MAX_REASON)
         return reason
 
+    def words(self, name: str) -> tuple[str, ...]:
+        """A query parameter that takes several values, separated by commas."""
+        return tuple(word.strip() for word in self.query.get(name, "").split(",") if word.strip())
+
+    def instant(self, name: str) -> Instant | None:
+        """A query parameter that names an instant."""
+        text = self.query.get(name)
+        return None if text is None else parse_instant(text, name)
+
     def choice(self, name: str, allowed: tuple[str, ...]) -> str | None:
         """A query parameter that takes one of a few values."""
         value = self.query.get(name)
         if value is not None and value not in allowed:
             raise Refused(f"{value[:40]!r} is not one of {', '.join(allowed)}", field=name)
         return value
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """An answer that is more than a body. `status` None is the endpoint's own."""
+
+    body: Any
+    status: int | None = None
+    headers: dict[str, str] = {}
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -89,4 +108,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     body_required: bool = True
     parameters: tuple[Parameter, ...] = ()
     refusals: tuple[int, ...] = ()
+    request_headers: tuple[str, ...] = ()
+    stream: bool = False
+    """Whether the handler reads the request itself, as it arrives; then the call's body is the request."""
     tag: str = ""

@@ -2,9 +2,11 @@
 
 from tocsin.api import wire
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter
+from tocsin.domain.errors import Conflict
+from tocsin.domain.explain import explain
 from tocsin.domain.ids import ExecutionKey, parse_execution_text
 from tocsin.domain.keys import Scope
-from tocsin.domain.lifecycle import State
+from tocsin.domain.lifecycle import LIVE, State
 from tocsin.store.executions import ExecutionFilter, Place
 
 
@@ -36,6 +38,23 @@ async def retry(call: Call) -> wire.Execution:
     key = _key(call)
     await call.context.executions.retry(call.caller.tenant_id, key)
     return await _view(call, key)
+
+
+async def rerun(call: Call) -> wire.Execution:
+    """Run a finished execution again, as a new one that remembers where it came from."""
+    key, tenant_id = _key(call), call.caller.tenant_id
+    row = await call.context.executions.get(tenant_id, key)
+    if row["state"] in LIVE:
+        raise Conflict(f"cannot run an execution again that is {row['state']}")
+    now = call.context.clock.now()
+    return await _view(call, await call.context.control.run(tenant_id, key.job_id, now, again=key.fire_at))
+
+
+async def explain_execution(call: Call) -> wire.Explanation:
+    """Why it is where it is."""
+    row = await call.context.executions.get(call.caller.tenant_id, _key(call))
+    facts = wire.facts_of(row)
+    return wire.Explanation(wire.execution_view(row, attempts=True), explain(facts, call.context.clock.now()))
 
 
 async def _page(call: Call, where: ExecutionFilter, *, attempts: bool = False) -> wire.ExecutionPage:
@@ -82,6 +101,15 @@ ENDPOINTS = (
         method="POST", path=_EXECUTION + "/retry", handler=retry,
         summary="Retry a dead, expired or cancelled execution under the same identity", answer=wire.Execution,
         status=202, body=wire.Nothing, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
+    ),
+    Endpoint(
+        method="POST", path=_EXECUTION + "/rerun", handler=rerun, status=202, answer=wire.Execution,
+        summary="Run a finished execution again, under a new identity", body=wire.Nothing, body_required=False,
+        scope=Scope.WRITE, refusals=(404, 409),
+    ),
+    Endpoint(
+        method="GET", path=_EXECUTION + "/explain", handler=explain_execution, answer=wire.Explanation,
+        summary="Why an execution waited, was late, was skipped, or is where it is", refusals=(404,),
     ),
     Endpoint(
         method="GET", path="/v1/dead-letters", handler=dead_letters,

@@ -10,8 +10,8 @@ from collections import deque
 from typing import Final
 
 from tocsin.clock import Clock
-from tocsin.domain.errors import Conflict, Unavailable
-from tocsin.store.jobs import JobStore, NewJob
+from tocsin.domain.errors import Unavailable
+from tocsin.store.jobs import JobStore, NewJob, name_taken
 
 _BATCH: Final = 500
 _MOST_WAITING: Final = 20_000
@@ -63,8 +63,6 @@ class Intake:
             if written.done():
                 continue  # the caller went away; the job is there all the same
             if job.id in refused:
-                written.set_exception(
-                    Conflict(f"a recurring job named {job.definition.name!r} exists", field="name")
-                )
+                written.set_exception(name_taken(job.definition))
             else:
                 written.set_result(None)

@@ -1,50 +1,64 @@
-"""``/v1/jobs``: create, read, control."""
+"""``/v1/jobs``: create, find, read, change, delete. What stops and starts a job is in `control`."""
 
+import hashlib
 from uuid import UUID
 
+import msgspec
+
 from tocsin.api import wire
-from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter
-from tocsin.domain.addresses import parse_target_url
-from tocsin.domain.errors import Refused
-from tocsin.domain.ids import job_text, new_job_id, parse_job_text, shard_of
-from tocsin.domain.instant import Instant, format_instant
-from tocsin.domain.job import Definition, check_definition
+from tocsin.api.definitions import (
+    as_created,
+    check_calendars,
+    new_job,
+    patched,
+    read_definition,
+    stored_definition,
+)
+from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter, Reply
+from tocsin.domain.errors import Conflict, NotFound, Refused, Stale
+from tocsin.domain.ids import parse_job_text
+from tocsin.domain.job import Definition, check_text
 from tocsin.domain.keys import Scope
-from tocsin.domain.schedule import read_schedule, rule_of
-from tocsin.domain.target import HttpTarget
-from tocsin.store.jobs import JobFilter, NewJob
+from tocsin.store.jobs import JobFilter
 
 _STATES = ("active", "paused", "completed", "cancelled")
+_TRIES = 5
 
 
-async def create(call: Call) -> wire.Job:
+async def create(call: Call) -> Reply:
     """Check everything, then write once."""
     context, now = call.context, call.context.clock.now()
-    definition = _definition(call.body, call, now)
-    fire_at = _first_fire(definition, now)
-    job_id = new_job_id(now)
-    await context.intake.define(
-        NewJob(
-            job_id,
-            call.caller.tenant_id,
-            shard_of(job_id, context.shard_count),
-            definition,
-            fire_at,
-            due_at=max(fire_at, now),
-        )
-    )
+    definition = read_definition(call.body, call, now)
+    await check_calendars(definition, call)
+    job = new_job(definition, call, now)
+    answer = as_created(job, now)
+    key = _idempotency_key(call)
+    if key is None:
+        await context.intake.define(job)
+    else:
+        # The hash is of the request as it was understood, so that spelling and order do not matter.
+        digest = hashlib.sha256(msgspec.json.encode(call.body, order="sorted")).digest()
+        first = await context.jobs.define_once(job, key, digest, msgspec.json.encode(answer).decode(), now)
+        if first is not None:
+            return Reply(msgspec.json.decode(first, type=wire.Job), headers={"idempotent-replayed": "true"})
     context.telemetry.created.inc()
-    return _as_created(job_id, definition, fire_at, now)
+    return _tagged(answer)
 
 
 async def list_jobs(call: Call) -> wire.JobPage:
     """A page of jobs."""
     where = JobFilter(
-        call.choice("state", _STATES),
-        call.choice("kind", ("once", "recurring")),
-        call.query.get("queue"),
-        call.query.get("tag"),
-        call.query.get("name"),
+        state=call.choice("state", _STATES),
+        kind=call.choice("kind", ("once", "recurring")),
+        queue=call.query.get("queue"),
+        tags=call.words("tag"),
+        any_tag=call.choice("tag_match", ("all", "any")) == "any",
+        name=call.query.get("name"),
+        target=call.choice("target", ("http", "noop")),
+        created_from=call.instant("created_from"),
+        created_to=call.instant("created_to"),
+        next_fire_from=call.instant("next_fire_from"),
+        next_fire_to=call.instant("next_fire_to"),
     )
     limit = call.limit()
     before = wire.decode_cursor(call.query.get("cursor"), UUID)
@@ -53,51 +67,76 @@ async def list_jobs(call: Call) -> wire.JobPage:
     return wire.JobPage(cursor, [wire.job_view(row) for row in rows])
 
 
-async def show(call: Call) -> wire.Job:
+async def show(call: Call) -> Reply:
     """One job."""
-    return await _view(call, _job_id(call))
+    return _tagged(await view(call, job_id_of(call)))
+
+
+async def show_by_name(call: Call) -> Reply:
+    """The recurring job of a name."""
+    name = call.path["name"]
+    job_id = await call.context.jobs.by_name(call.caller.tenant_id, name)
+    if job_id is None:
+        raise NotFound(f"no recurring job named {name[:200]!r}")
+    return _tagged(await view(call, job_id))
+
+
+async def update(call: Call) -> Reply:
+    """Change some fields. Without If-Match the change is applied to whatever is there."""
+    job_id, expected = job_id_of(call), _expected_version(call)
+    for last in (False,) * (_TRIES - 1) + (True,):
+        row = await call.context.jobs.get(call.caller.tenant_id, job_id)
+        if expected is not None and expected != row["version"]:
+            raise Stale(f"the job is at version {row['version']}, not {expected}; read it again")
+        definition = patched(row, call.body, call, call.context.clock.now())
+        try:
+            await _replace(call, job_id, definition, row["version"])
+            break
+        except Stale:
+            if expected is not None or last:
+                raise
+    return _tagged(await view(call, job_id))
+
+
+async def put_by_name(call: Call) -> Reply:
+    """Create the recurring job of a name, or make it what the body says: for declarative clients."""
+    name = call.path["name"]
+    check_text(name, "name", 200)
+    if call.body.name not in (None, name):
+        raise Refused("the name in the body is not the one in the address", field="name")
+    now = call.context.clock.now()
+    definition = read_definition(msgspec.structs.replace(call.body, name=name), call, now)
+    if definition.kind != "recurring":
+        raise Refused("only recurring jobs have unique names", field="schedule")
+    await check_calendars(definition, call)
+    for _ in range(_TRIES):
+        job_id = await call.context.jobs.by_name(call.caller.tenant_id, name)
+        try:
+            if job_id is None:
+                job = new_job(definition, call, now)
+                await call.context.intake.define(job)
+                return _tagged(as_created(job, now), status=201)
+            row = await call.context.jobs.get(call.caller.tenant_id, job_id)
+            if stored_definition(row) != definition:
+                await _replace(call, job_id, definition, row["version"])
+            return _tagged(await view(call, job_id))
+        except (Stale, NotFound):
+            continue
+        except Conflict as conflict:
+            if conflict.field != "name":
+                raise
+    raise Conflict("others keep changing this job; try again")
 
 
 async def delete(call: Call) -> wire.CancelAnswer:
     """Remove a job; its history stays."""
-    done = await call.context.control.delete(call.caller.tenant_id, _job_id(call))
+    done = await call.context.control.delete(call.caller.tenant_id, job_id_of(call))
     return wire.CancelAnswer(None, done.cancelled, done.asked_to_stop)
-
-
-async def cancel(call: Call) -> wire.CancelAnswer:
-    """End a job: nothing of it starts any more."""
-    job_id = _job_id(call)
-    done = await call.context.control.cancel(
-        call.caller.tenant_id, job_id, call.reason() or "cancelled by a user"
-    )
-    return wire.CancelAnswer(await _view(call, job_id), done.cancelled, done.asked_to_stop)
-
-
-async def pause(call: Call) -> wire.PauseAnswer:
-    """Hold a job's fires."""
-    job_id = _job_id(call)
-    held = await call.context.control.pause(call.caller.tenant_id, job_id, call.reason())
-    return wire.PauseAnswer(await _view(call, job_id), held)
-
-
-async def resume(call: Call) -> wire.ResumeAnswer:
-    """Let a job fire again."""
-    job_id = _job_id(call)
-    done = await call.context.control.resume(call.caller.tenant_id, job_id, call.context.clock.now())
-    skipped = sum(skip.count for skip in done.skips)
-    return wire.ResumeAnswer(await _view(call, job_id), len(done.fires), skipped)
-
-
-async def run(call: Call) -> wire.Execution:
-    """Fire a job now."""
-    tenant_id = call.caller.tenant_id
-    key = await call.context.control.run(tenant_id, _job_id(call), call.context.clock.now())
-    return wire.execution_view(await call.context.executions.get(tenant_id, key))
 
 
 async def executions(call: Call) -> wire.ExecutionPage:
     """Executions of one job, latest first."""
-    limit, job_id = call.limit(), _job_id(call)
+    limit, job_id = call.limit(), job_id_of(call)
     before = wire.decode_cursor(call.query.get("cursor"), wire.CursorInstant)
     rows = await call.context.executions.of_job(call.caller.tenant_id, job_id, before, limit)
     if not rows and before is None:
@@ -106,66 +145,49 @@ async def executions(call: Call) -> wire.ExecutionPage:
     return wire.ExecutionPage(cursor, [wire.execution_view(row) for row in rows])
 
 
-def _definition(new: wire.NewJob, call: Call, now: Instant) -> Definition:
-    definition = wire.definition_of(new, read_schedule(new.schedule, now))
-    check_definition(definition)
-    if isinstance(definition.target, HttpTarget):
-        call.context.policy.check_literal(parse_target_url(definition.target.url))
-    return definition
-
-
-def _first_fire(definition: Definition, now: Instant) -> Instant:
-    """A recurring job's first fire lies in the future; a one-off's is what was asked for, even if past."""
-    after = now if definition.schedule.recurring else -(1 << 62)
-    fire_at = rule_of(definition.schedule).next_fire(after)
-    if fire_at is None:
-        raise Refused("the schedule never fires", field="schedule")
-    return fire_at
-
-
-def _as_created(job_id: UUID, definition: Definition, fire_at: Instant, now: Instant) -> wire.Job:
-    """The answer to a creation, without asking the database for what we just wrote."""
-    policies = definition.policies
-    late = definition.kind == "once" and fire_at < now
-    stamp = format_instant(now)
-    return wire.Job(
-        id=job_text(job_id),
-        name=definition.name,
-        description=definition.description,
-        kind=definition.kind,
-        state="active",
-        state_reason=None,
-        schedule=definition.schedule,
-        target=definition.target,
-        queue=definition.queue,
-        priority=definition.priority,
-        tags=list(definition.tags),
-        timeout=policies.timeout,
-        start_within=policies.start_within,
-        retry=policies.retry,
-        misfire=policies.misfire,
-        overlap=policies.overlap,
-        next_fire_at=format_instant(fire_at),
-        version=1,
-        created_at=stamp,
-        updated_at=stamp,
-        note="the instant has passed; the job is due now" if late else None,
-    )
-
-
-async def _view(call: Call, job_id: UUID) -> wire.Job:
+async def view(call: Call, job_id: UUID) -> wire.Job:
+    """A job as it stands now."""
     return wire.job_view(await call.context.jobs.get(call.caller.tenant_id, job_id))
 
 
-def _job_id(call: Call) -> UUID:
+def job_id_of(call: Call) -> UUID:
+    """The job in the path."""
     return parse_job_text(call.path["job_id"])
 
 
+async def _replace(call: Call, job_id: UUID, definition: Definition, version: int) -> None:
+    await check_calendars(definition, call)
+    now = call.context.clock.now()
+    await call.context.control.update(call.caller.tenant_id, job_id, definition, now, version=version)
+
+
+def _tagged(job: wire.Job, status: int | None = None) -> Reply:
+    return Reply(job, status, {"etag": f'"{job.version}"'})
+
+
+def _expected_version(call: Call) -> int | None:
+    """The version in If-Match. Anything that is not a version of ours matches nothing."""
+    text = call.headers.get("if-match")
+    if text is None or text.strip() == "*":
+        return None
+    digits = text.strip().removeprefix("W/").strip('"')
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else -1
+
+
+def _idempotency_key(call: Call) -> str | None:
+    header = call.headers.get("idempotency-key")
+    key = header if header is not None else call.body.idempotency_key
+    check_text(key, "idempotency_key", 255)
+    return key
+
+
 _JOB = "/v1/jobs/{job_id}"
+_BY_NAME = "/v1/jobs/by-name/{name}"
+_TIME = {"type": "string", "format": "date-time"}
 ENDPOINTS = (
     Endpoint(
         method="POST", path="/v1/jobs", handler=create, summary="Create a job", body=wire.NewJob, answer=wire.Job,
-        status=201, scope=Scope.WRITE, refusals=(409,),
+        status=201, scope=Scope.WRITE, refusals=(409,), request_headers=("Idempotency-Key",),
     ),
     Endpoint(
         method="GET", path="/v1/jobs", handler=list_jobs, summary="List jobs, newest first", answer=wire.JobPage,
@@ -174,30 +196,34 @@ ENDPOINTS = (
             Parameter("state", "Only jobs in this state", {"type": "string", "enum": list(_STATES)}),
             Parameter("kind", "Only one-offs or recurring jobs", {"type": "string", "enum": ["once", "recurring"]}),
             Parameter("queue", "Only jobs of this queue"),
-            Parameter("tag", "Only jobs with this tag"),
+            Parameter("tag", "Only jobs with these tags, separated by commas"),
+            Parameter("tag_match", "Whether all of the tags must be there, or any", {"type": "string", "enum": ["all", "any"]}),
             Parameter("name", "Only jobs whose name contains this, in any case"),
+            Parameter("target", "Only jobs with this kind of target", {"type": "string", "enum": ["http", "noop"]}),
+            Parameter("created_from", "Only jobs created at this instant or later", _TIME),
+            Parameter("created_to", "Only jobs created before this instant", _TIME),
+            Parameter("next_fire_from", "Only jobs whose next fire is at this instant or later", _TIME),
+            Parameter("next_fire_to", "Only jobs whose next fire is before this instant", _TIME),
         ),
+    ),
+    Endpoint(
+        method="GET", path=_BY_NAME, handler=show_by_name, summary="Show a recurring job by its name",
+        answer=wire.Job, refusals=(404,),
+    ),
+    Endpoint(
+        method="PUT", path=_BY_NAME, handler=put_by_name, body=wire.NewJob, answer=wire.Job,
+        summary="Create a recurring job, or make the one of this name what the body says (201 when created)",
+        scope=Scope.WRITE, refusals=(409,),
     ),
     Endpoint(method="GET", path=_JOB, handler=show, summary="Show a job", answer=wire.Job, refusals=(404,)),
     Endpoint(
+        method="PATCH", path=_JOB, handler=update, body=wire.JobPatch, answer=wire.Job,
+        summary="Change a job in place; what is planned but not started is planned anew",
+        scope=Scope.WRITE, refusals=(404, 409, 412), request_headers=("If-Match",),
+    ),
+    Endpoint(
         method="DELETE", path=_JOB, handler=delete, summary="Delete a job; its history stays",
         answer=wire.CancelAnswer, scope=Scope.WRITE, refusals=(404,),
-    ),
-    Endpoint(
-        method="POST", path=_JOB + "/cancel", handler=cancel, summary="End a job: nothing of it starts any more",
-        answer=wire.CancelAnswer, body=wire.Reason, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
-    ),
-    Endpoint(
-        method="POST", path=_JOB + "/pause", handler=pause, summary="Hold a job's fires", answer=wire.PauseAnswer,
-        body=wire.Reason, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
-    ),
-    Endpoint(
-        method="POST", path=_JOB + "/resume", handler=resume, summary="Let a paused job fire again",
-        answer=wire.ResumeAnswer, body=wire.Nothing, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
-    ),
-    Endpoint(
-        method="POST", path=_JOB + "/run", handler=run, summary="Fire a job now", answer=wire.Execution, status=202,
-        body=wire.Nothing, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
     ),
     Endpoint(
         method="GET", path=_JOB + "/executions", handler=executions, summary="Executions of a job, latest first",

@@ -1,8 +1,8 @@
 """The OpenAPI 3.1 document, generated from the table of endpoints and the types it names."""
 
 import re
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, get_args, get_origin
 
 import msgspec
 
@@ -18,6 +18,7 @@ _MEANINGS: Final = {
     403: "The key lacks the scope",
     404: "Unknown, or of another tenant",
     409: "The state forbids it",
+    412: "Somebody else changed it first",
     413: "The body is too large",
     422: "A field is wrong; the document names it",
     503: "The database is away; try again later",
@@ -33,7 +34,7 @@ def openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
-    paths |= {path: {"get": _probe(summary, statuses)} for path, (summary, statuses) in _PROBES.items()}
+    paths |= {path: {"get": operation} for path, operation in _beside_the_api().items()}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -52,19 +53,17 @@ def openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     }
 
 
-_PROBES: Final = {
-    "/healthz": ("The process answers", (200,)),
-    "/readyz": ("The process can reach its database", (200, 503)),
-}
-
-
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": endpoint.handler.__module__.rpartition(".")[2] + "_" + endpoint.handler.__name__,
         "summary": endpoint.summary,
         "tags": [endpoint.path.split("/")[2]],
         "description": f"Needs a key with the `{endpoint.scope}` scope.",
-        "parameters": [*_path_parameters(endpoint.path), *_query_parameters(endpoint)],
+        "parameters": [
+            *_path_parameters(endpoint.path),
+            *_query_parameters(endpoint),
+            *_request_headers(endpoint),
+        ],
         "responses": {str(endpoint.status): _content("Done", _schema(endpoint.answer))},
     }
     refusals = {*_ALWAYS, *endpoint.refusals}
@@ -72,18 +71,43 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         refusals |= {400, 413}
         content = {"application/json": {"schema": _schema(endpoint.body)}}
         operation["requestBody"] = {"required": endpoint.body_required, "content": content}
-    for status in sorted(refusals):
-        operation["responses"][str(status)] = _content(
-            _MEANINGS[status], _schema(Problem), kind="application/problem+json"
-        )
+    operation["responses"] |= _refusals(refusals)
     return operation
 
 
-def _probe(summary: str, statuses: tuple[int, ...]) -> dict[str, Any]:
+def _refusals(statuses: Iterable[int]) -> dict[str, Any]:
     return {
+        str(status): _content(_MEANINGS[status], _schema(Problem), kind="application/problem+json")
+        for status in sorted(statuses)
+    }
+
+
+def _beside_the_api() -> dict[str, dict[str, Any]]:
+    """Routes for machines that watch the process rather than use it."""
+    well, ill = _content("Well", _schema(Health)), _content("Not now", _schema(Health))
+    samples = _content("Samples of the whole fleet", {"type": "string"}, kind="text/plain")
+    document = _content("OpenAPI 3.1", {"type": "object"})
+    return {
+        "/healthz": _probe("health", "The process answers", {"200": well}),
+        "/readyz": _probe("ready", "The process can reach its database", {"200": well, "503": ill}),
+        "/openapi.json": _probe("openapi", "This document", {"200": document}),
+        "/metrics": {
+            "operationId": "metrics",
+            "summary": "Prometheus metrics of all live nodes",
+            "tags": ["process"],
+            "description": "Needs a key with the `admin` scope.",
+            "responses": {"200": samples} | _refusals((401, 403, 503)),
+        },
+    }
+
+
+def _probe(name: str, summary: str, responses: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "operationId": name,
         "summary": summary,
+        "tags": ["process"],
         "security": [],
-        "responses": {str(status): _content("Health", _schema(Health)) for status in statuses},
+        "responses": responses,
     }
 
 
@@ -101,7 +125,16 @@ def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     ]
 
 
+def _request_headers(endpoint: Endpoint) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
+        for name in endpoint.request_headers
+    ]
+
+
 def _schema(kind: Any) -> dict[str, Any]:
+    if get_origin(kind) is list:
+        return {"type": "array", "items": _schema(get_args(kind)[0])}
     return {"$ref": f"#/components/schemas/{kind.__name__}"}
 
 

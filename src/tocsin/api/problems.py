@@ -33,6 +33,7 @@ _TITLES: Final = {
     405: "Method not allowed",
     408: "Request timeout",
     409: "Conflict",
+    412: "Precondition failed",
     411: "Length required",
     413: "Content too large",
     415: "Unsupported media type",
@@ -42,6 +43,17 @@ _TITLES: Final = {
     500: "Internal server error",
     503: "Service unavailable",
 }
+
+
+def document_of(error: Refused) -> Problem:
+    """The document for one item of a batch."""
+    return Problem(
+        _TITLES.get(error.status, "Error"),
+        error.status,
+        error.detail[:_LONGEST_DETAIL],
+        field=error.field,
+        hint=error.hint,
+    )
 
 
 def problem(status: int, detail: str, **more: Any) -> Response:

@@ -6,10 +6,13 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from tocsin.api.endpoint import MAX_REASON
+from tocsin.domain.backfill import Mode, Order
+from tocsin.domain.blackout import MAX_RANGES, CalendarRange
 from tocsin.domain.errors import Refused
+from tocsin.domain.explain import Facts
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text
 from tocsin.domain.instant import MILLISECOND, Instant, format_instant, parse_instant
 from tocsin.domain.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, Definition
@@ -25,6 +28,7 @@ CursorInstant = Annotated[
     int,
     Meta(ge=parse_instant("0001-01-01T00:00:00Z", ""), le=parse_instant("9999-12-31T23:59:59.999999Z", "")),
 ]
+CursorNumber = Annotated[int, Meta(ge=0, le=(1 << 62))]
 ExecutionPlace = tuple[UUID, CursorInstant, CursorInstant | None]
 
 
@@ -32,9 +36,10 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A job to create."""
 
     schedule: Annotated[
-        Schedule | str,
+        Schedule | str | list[Schedule | str],
         Meta(
-            description="When: one of at, in, now, every, cron; or a bare string with an instant or a cron expression"
+            description="When: one of at, in, now, every, cron; a bare string with an instant or a cron expression;"
+            " or a list of these"
         ),
     ]
     target: Annotated[Target, Meta(description="What is called")]
@@ -48,6 +53,32 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retry: Retry = Retry()
     misfire: Misfire | MisfirePolicy = Misfire()
     overlap: Overlap = Overlap.ALLOW
+    idempotency_key: str | None = None
+
+
+class JobPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Fields of a job to change; the others stay. Nested objects are replaced whole."""
+
+    schedule: Schedule | str | list[Schedule | str] | UnsetType = UNSET
+    target: Target | UnsetType = UNSET
+    name: str | UnsetType | None = UNSET
+    description: str | UnsetType | None = UNSET
+    queue: str | UnsetType = UNSET
+    priority: Annotated[int, Meta(ge=0, le=9)] | UnsetType = UNSET
+    tags: list[str] | UnsetType = UNSET
+    timeout: str | float | UnsetType | None = UNSET
+    start_within: str | float | UnsetType | None = UNSET
+    retry: Retry | UnsetType = UNSET
+    misfire: Misfire | MisfirePolicy | UnsetType = UNSET
+    overlap: Overlap | UnsetType = UNSET
+
+
+class RetryView(Retry, frozen=True, omit_defaults=False):
+    """A retry policy with its defaults spelled out."""
+
+
+class MisfireView(Misfire, frozen=True, omit_defaults=False):
+    """A misfire policy with its defaults spelled out."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +90,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     state: str
     state_reason: str | None
+    paused_until: Time | None
     schedule: Schedule
     target: Target
     queue: str
@@ -66,10 +98,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     tags: list[str]
     timeout: str | float | None
     start_within: str | float | None
-    retry: Retry
-    misfire: Misfire
+    retry: RetryView
+    misfire: MisfireView
     overlap: Overlap
     next_fire_at: Time | None
+    fire_count: int
     version: int
     created_at: Time
     updated_at: Time
@@ -107,6 +140,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     reason: str | None
     cancel_requested: bool
+    rerun_of: str | None = None
+    backfill: int | None = None
     fire_until: Time | None = None
     fire_count: int = 1
     attempts: list[AttemptView] = []
@@ -124,6 +159,12 @@ class JobPage(Page, frozen=True):
     items: list[Job]
 
 
+class BackfillPage(Page, frozen=True):
+    """Backfills, newest first."""
+
+    items: list["Backfill"]
+
+
 class ExecutionPage(Page, frozen=True):
     """Executions."""
 
@@ -134,6 +175,94 @@ class Reason(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why something is done, for whoever reads it later."""
 
     reason: Annotated[str, Meta(min_length=1, max_length=MAX_REASON)] | None = None
+
+
+class Pause(Reason, frozen=True):
+    """A pause, for good or until an instant."""
+
+    until: Time | None = None
+
+
+class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """With `dry_run` nothing is changed."""
+
+    dry_run: bool = False
+
+
+class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """With `override_overlap` it runs although the job must not overlap."""
+
+    override_overlap: bool = False
+
+
+class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A schedule to look at before it is saved."""
+
+    schedule: Schedule | str | list[Schedule | str]
+    after: Time | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 10
+
+
+class CalendarRanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The ranges of a calendar."""
+
+    ranges: Annotated[list[CalendarRange], Meta(max_length=MAX_RANGES)]
+
+
+class Calendar(msgspec.Struct, frozen=True):
+    """A named calendar."""
+
+    name: str
+    ranges: list[CalendarRange]
+    updated_at: Time
+
+
+class Calendars(msgspec.Struct, frozen=True):
+    """All calendars of a tenant."""
+
+    items: list[Calendar]
+
+
+class NewBackfill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
+    """A past range to run."""
+
+    from_: Time
+    to: Time
+    mode: Mode = Mode.MISSING
+    order: Order = Order.OLDEST_FIRST
+    pace: str | float = 0
+    max_parallel: Annotated[int, Meta(ge=1, le=10_000)] = 10
+    dry_run: bool = False
+
+
+class Backfill(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """A backfill and how far it has come."""
+
+    id: int
+    job_id: str
+    state: str
+    from_: Time
+    to: Time
+    mode: Mode
+    order: Order
+    pace: str
+    max_parallel: int
+    total: int
+    queued: int
+    left_out: int
+    live: int
+    finished: int
+    created_at: Time
+    finished_at: Time | None
+
+
+class BackfillAnswer(msgspec.Struct, frozen=True):
+    """What a backfill runs, or would run."""
+
+    backfill: Backfill | None
+    total: int
+    fire_times: list[Time]
+    """The first hundred."""
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -159,8 +288,25 @@ class ResumeAnswer(msgspec.Struct, frozen=True):
     """What resuming fired at once and left out."""
 
     job: Job
+    dry_run: bool
     fired: int
     skipped: int
+    fire_times: list[Time]
+    """The missed fire times that run, the first hundred of them."""
+
+
+class SkipAnswer(msgspec.Struct, frozen=True):
+    """Which fire was left out."""
+
+    job: Job
+    skipped: Time
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """Why an execution waited, was late, was skipped, or is where it is."""
+
+    execution: "Execution"
+    explanation: list[str]
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -207,11 +353,15 @@ class Health(msgspec.Struct, frozen=True):
 
 def definition_of(new: NewJob, schedule: Schedule) -> Definition:
     """The domain's view of a request."""
-    misfire = new.misfire if isinstance(new.misfire, Misfire) else Misfire(new.misfire)
-    policies = Policies(new.retry, misfire, new.overlap, new.timeout, new.start_within)
+    policies = Policies(new.retry, misfire_of(new.misfire), new.overlap, new.timeout, new.start_within)
     return Definition(
         schedule, new.target, new.name, new.description, new.queue, new.priority, tuple(new.tags), policies
     )
+
+
+def misfire_of(written: Misfire | MisfirePolicy) -> Misfire:
+    """A bare policy name stands for the policy with its defaults."""
+    return written if isinstance(written, Misfire) else Misfire(written)
 
 
 def job_view(row: Any, note: str | None = None) -> Job:
@@ -224,6 +374,7 @@ def job_view(row: Any, note: str | None = None) -> Job:
         kind=row["kind"],
         state=row["state"],
         state_reason=row["state_reason"],
+        paused_until=time_of(row["paused_until"]),
         schedule=msgspec.json.decode(row["schedule"], type=Schedule),
         target=msgspec.json.decode(row["target"], type=Target),
         queue=row["queue"],
@@ -231,10 +382,11 @@ def job_view(row: Any, note: str | None = None) -> Job:
         tags=list(row["tags"]),
         timeout=policies.timeout,
         start_within=policies.start_within,
-        retry=policies.retry,
-        misfire=policies.misfire,
+        retry=RetryView(**msgspec.structs.asdict(policies.retry)),
+        misfire=MisfireView(**msgspec.structs.asdict(policies.misfire)),
         overlap=policies.overlap,
         next_fire_at=time_of(row["next_fire_at"]) if row["state"] in ("active", "paused") else None,
+        fire_count=row["fire_count"],
         version=row["version"],
         created_at=format_instant(row["created_at"]),
         updated_at=format_instant(row["updated_at"]),
@@ -261,10 +413,38 @@ def execution_view(row: Any, *, attempts: bool = False) -> Execution:
         attempt=row["attempt"],
         reason=row["reason"],
         cancel_requested=row["cancel_requested"],
+        rerun_of=_origin(row),
+        backfill=row["backfill_id"],
         fire_until=time_of(row["fire_until"]),
         fire_count=row["fire_count"],
         attempts=_attempts(row) if attempts else [],
     )
+
+
+def facts_of(row: Any) -> Facts:
+    """What `explain` needs to know of an execution."""
+    earlier = msgspec.json.decode(row["attempts"], type=list[Attempt]) if row["attempts"] else []
+    return Facts(
+        state=State(row["state"]),
+        cause=row["cause"],
+        due_at=row["due_at"],
+        run_at=row["run_at"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        deadline_at=row["deadline_at"],
+        attempt=row["attempt"],
+        attempts=earlier,
+        reason=row["reason"],
+        cancel_requested=row["cancel_requested"],
+        start_by=row["start_by"],
+        overlap=row["overlap"],
+    )
+
+
+def _origin(row: Any) -> str | None:
+    """The execution that this one runs again."""
+    origin = row["origin_fire_at"]
+    return None if origin is None else execution_text(ExecutionKey(row["job_id"], origin))
 
 
 def time_of(instant: Instant | None) -> str | None:

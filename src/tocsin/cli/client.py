@@ -1,7 +1,9 @@
 """A small HTTP client for the CLI: one request, one answer, problems as readable errors."""
 
+import http.client
 import json
 import os
+import re
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -13,9 +15,15 @@ import click
 from tocsin.supervisor import KEY_FILE
 
 _TIMEOUT: Final = 30
+_URL: Final = re.compile(r"https?://[^\s/?#]*[^\s/?#:](:\d{1,5})?(/[^\s?#]*)?")
 _NOWHERE: Final = (
     "nothing answers at {url}: {reason}\nHint: is `tocsin serve` running? Point --url or TOCSIN_URL at it."
 )
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        return None
 
 
 class Client:
@@ -24,21 +32,22 @@ class Client:
     def __init__(self, url: str, key: str) -> None:
         self._url = url.rstrip("/")
         self._key = key
-        # No proxy from the environment: the key must go where the user said.
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        # No proxy from the environment and no redirects: the key must go where the user said.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
 
-    def get(self, path: str, **query: Any) -> Any:
-        """Read something."""
+    def get(self, *path: str, **query: Any) -> Any:
+        """Read something. The parts of a path are a user's words: each stays one part, whatever is in it."""
         given = {name: value for name, value in query.items() if value is not None}
-        return self._ask("GET", path + ("?" + urllib.parse.urlencode(given) if given else ""))
+        text = urllib.parse.urlencode(given, errors="surrogateescape")
+        return self._ask("GET", f"{_path(path)}?{text}" if text else _path(path))
 
-    def post(self, path: str, body: Any = None) -> Any:
+    def post(self, *path: str, body: Any = None) -> Any:
         """Do something."""
-        return self._ask("POST", path, body)
+        return self._ask("POST", _path(path), body)
 
-    def delete(self, path: str) -> Any:
+    def delete(self, *path: str) -> Any:
         """Remove something."""
-        return self._ask("DELETE", path)
+        return self._ask("DELETE", _path(path))
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -46,12 +55,16 @@ class Client:
         request = urllib.request.Request(self._url + path, data, headers, method=method)  # noqa: S310
         try:
             with self._opener.open(request, timeout=_TIMEOUT) as answer:
-                return json.load(answer)
+                raw = answer.read()
         except urllib.error.HTTPError as error:
             raise click.ClickException(_problem(error)) from None
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
             raise click.ClickException(_NOWHERE.format(url=self._url, reason=reason)) from None
+        try:
+            return json.loads(raw)
+        except ValueError:
+            raise click.ClickException(f"what answers at {self._url} is not a Tocsin API") from None
 
 
 def connect(url: str | None, key: str | None) -> Client:
@@ -61,7 +74,12 @@ def connect(url: str | None, key: str | None) -> Client:
         raise click.ClickException(
             "no API key: give --key or TOCSIN_API_KEY, or run in the directory where `tocsin serve` was started"
         )
-    return Client(url or os.environ.get("TOCSIN_URL") or "http://127.0.0.1:8420", found)
+    where = url or os.environ.get("TOCSIN_URL") or "http://127.0.0.1:8420"
+    if not _URL.fullmatch(where):
+        raise click.UsageError(f"{where!r} is not a URL such as http://127.0.0.1:8420")
+    if not (found.isascii() and found.isprintable()):
+        raise click.UsageError("an API key consists of printable ASCII characters")
+    return Client(where, found)
 
 
 def _local_key() -> str | None:
@@ -72,10 +90,16 @@ def _local_key() -> str | None:
         return None
 
 
+def _path(parts: tuple[str, ...]) -> str:
+    return "/v1/" + "/".join(urllib.parse.quote(part, safe="", errors="surrogateescape") for part in parts)
+
+
 def _problem(error: urllib.error.HTTPError) -> str:
     try:
         document = json.load(error)
-    except ValueError:
+    except (OSError, ValueError):
+        document = None
+    if not isinstance(document, dict):
         return f"{error.code} {error.reason}"
     field = f"{document['field']}: " if document.get("field") else ""
     hint = f"\nHint: {document['hint']}" if document.get("hint") else ""

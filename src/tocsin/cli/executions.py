@@ -33,12 +33,10 @@ def executions() -> None:
 def list_executions(client: Client, job_id: str | None, **options: Any) -> tuple[Any, Any]:
     """List executions: live ones, then finished ones."""
     if job_id is None:
-        return client.get("/v1/executions", **options), _TABLE
+        return client.get("executions", **options), _TABLE
     if options["state"] or options["queue"]:
         raise click.UsageError("--job cannot be combined with --state or --queue")
-    return client.get(
-        f"/v1/jobs/{job_id}/executions", limit=options["limit"], cursor=options["cursor"]
-    ), _TABLE
+    return client.get("jobs", job_id, "executions", limit=options["limit"], cursor=options["cursor"]), _TABLE
 
 
 @executions.command()
@@ -46,7 +44,7 @@ def list_executions(client: Client, job_id: str | None, **options: Any) -> tuple
 @api_command
 def show(client: Client, execution_id: str) -> tuple[Any, Any]:
     """Show an execution with its attempts."""
-    return client.get(f"/v1/executions/{execution_id}"), fields
+    return client.get("executions", execution_id), fields
 
 
 @executions.command()
@@ -55,7 +53,7 @@ def show(client: Client, execution_id: str) -> tuple[Any, Any]:
 @api_command
 def cancel(client: Client, execution_id: str, reason: str | None) -> tuple[Any, Any]:
     """Cancel an execution; a running one is asked to stop."""
-    return client.post(f"/v1/executions/{execution_id}/cancel", {"reason": reason}), fields
+    return client.post("executions", execution_id, "cancel", body={"reason": reason}), fields
 
 
 @executions.command()
@@ -63,7 +61,7 @@ def cancel(client: Client, execution_id: str, reason: str | None) -> tuple[Any, 
 @api_command
 def retry(client: Client, execution_id: str) -> tuple[Any, Any]:
     """Retry a dead, expired or cancelled execution."""
-    return client.post(f"/v1/executions/{execution_id}/retry"), fields
+    return client.post("executions", execution_id, "retry"), fields
 
 
 @click.command("dead-letters")
@@ -73,4 +71,4 @@ def retry(client: Client, execution_id: str) -> tuple[Any, Any]:
 @api_command
 def dead_letters(client: Client, **options: Any) -> tuple[Any, Any]:
     """List executions that failed for good."""
-    return client.get("/v1/dead-letters", **options), _TABLE
+    return client.get("dead-letters", **options), _TABLE

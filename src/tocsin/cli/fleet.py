@@ -19,7 +19,7 @@ def shards(client: Client) -> tuple[Any, Any]:
         ("EPOCH", "epoch"),
         ("EXPIRES", "expires_at"),
     ]
-    return client.get("/v1/shards"), table(columns)
+    return client.get("shards"), table(columns)
 
 
 @click.command()
@@ -34,4 +34,4 @@ def nodes(client: Client) -> tuple[Any, Any]:
         ("SHARDS", "shards"),
         ("SEEN", "seen_at"),
     ]
-    return client.get("/v1/nodes"), table(columns)
+    return client.get("nodes"), table(columns)

@@ -48,7 +48,7 @@ def jobs() -> None:
 @api_command
 def create(client: Client, **options: Any) -> tuple[Any, Any]:
     """Create a job."""
-    return client.post("/v1/jobs", _body(options)), fields
+    return client.post("jobs", body=_body(options)), fields
 
 
 @jobs.command("list")
@@ -62,7 +62,7 @@ def create(client: Client, **options: Any) -> tuple[Any, Any]:
 @api_command
 def list_jobs(client: Client, **options: Any) -> tuple[Any, Any]:
     """List jobs, newest first."""
-    return client.get("/v1/jobs", **options), _TABLE
+    return client.get("jobs", **options), _TABLE
 
 
 @jobs.command()
@@ -70,7 +70,7 @@ def list_jobs(client: Client, **options: Any) -> tuple[Any, Any]:
 @api_command
 def show(client: Client, job_id: str) -> tuple[Any, Any]:
     """Show a job."""
-    return client.get(f"/v1/jobs/{job_id}"), fields
+    return client.get("jobs", job_id), fields
 
 
 @jobs.command()
@@ -80,7 +80,7 @@ def show(client: Client, job_id: str) -> tuple[Any, Any]:
 def cancel(client: Client, job_id: str, reason: str | None) -> tuple[Any, Any]:
     """End a job: nothing of it starts any more."""
     words = "cancelled; {cancelled} executions called off, {asked_to_stop} running ones asked to stop"
-    return client.post(f"/v1/jobs/{job_id}/cancel", {"reason": reason}), say(words)
+    return client.post("jobs", job_id, "cancel", body={"reason": reason}), say(words)
 
 
 @jobs.command()
@@ -89,7 +89,7 @@ def cancel(client: Client, job_id: str, reason: str | None) -> tuple[Any, Any]:
 @api_command
 def pause(client: Client, job_id: str, reason: str | None) -> tuple[Any, Any]:
     """Hold a job's fires."""
-    return client.post(f"/v1/jobs/{job_id}/pause", {"reason": reason}), say(
+    return client.post("jobs", job_id, "pause", body={"reason": reason}), say(
         "paused; {held} planned executions held"
     )
 
@@ -99,7 +99,7 @@ def pause(client: Client, job_id: str, reason: str | None) -> tuple[Any, Any]:
 @api_command
 def resume(client: Client, job_id: str) -> tuple[Any, Any]:
     """Let a paused job fire again."""
-    return client.post(f"/v1/jobs/{job_id}/resume"), say(
+    return client.post("jobs", job_id, "resume"), say(
         "resumed; {fired} missed fires run now, {skipped} skipped"
     )
 
@@ -109,7 +109,7 @@ def resume(client: Client, job_id: str) -> tuple[Any, Any]:
 @api_command
 def run(client: Client, job_id: str) -> tuple[Any, Any]:
     """Fire a job now."""
-    return client.post(f"/v1/jobs/{job_id}/run"), fields
+    return client.post("jobs", job_id, "run"), fields
 
 
 @jobs.command()
@@ -117,7 +117,7 @@ def run(client: Client, job_id: str) -> tuple[Any, Any]:
 @api_command
 def delete(client: Client, job_id: str) -> tuple[Any, Any]:
     """Delete a job; its history stays."""
-    return client.delete(f"/v1/jobs/{job_id}"), say("deleted; {cancelled} executions called off")
+    return client.delete("jobs", job_id), say("deleted; {cancelled} executions called off")
 
 
 def _body(options: dict[str, Any]) -> dict[str, Any]:
@@ -149,11 +149,22 @@ def _http_target(options: dict[str, Any]) -> dict[str, Any]:
         "method": options["method"].upper(),
     }
     if options["headers"]:
-        pairs = [header.partition(":") for header in options["headers"]]
-        target["headers"] = {name.strip(): value.strip() for name, _, value in pairs}
+        target["headers"] = dict(map(_header, options["headers"]))
     if options["body"] is not None:
         try:
-            target["body"] = json.loads(options["body"])
+            target["body"] = json.loads(options["body"], parse_constant=_not_json)
         except ValueError:
             target["body"] = options["body"]
     return target
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon:
+        raise click.UsageError(f"--header {text!r} has no colon; write NAME:VALUE")
+    return name.strip(), value.strip()
+
+
+def _not_json(constant: str) -> None:
+    """NaN and Infinity are Python's idea of JSON, nobody else's."""
+    raise ValueError(constant)

@@ -1,6 +1,7 @@
 """How answers look on a terminal: tables and field lists for people, JSON with --json."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -20,6 +21,8 @@ _COLOURS = {
 }  # fmt: skip
 
 _WRAPPED = ("NAME", "REASON")
+# What a target answered may hold anything; a terminal must not act on it. Line breaks are harmless.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def api_command(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,8 +72,8 @@ def fields(answer: Any) -> None:
 
 
 def _console() -> Console:
-    """As wide as the terminal; into a pipe nothing is cut or wrapped."""
-    return Console() if sys.stdout.isatty() else Console(width=1000)
+    """As wide as the terminal; into a pipe nothing is cut or wrapped. A name with :boom: in it stays one."""
+    return Console(emoji=False) if sys.stdout.isatty() else Console(width=1000, emoji=False)
 
 
 def say(words: str) -> Callable[[Any], None]:
@@ -86,10 +89,13 @@ def _cell(name: str, value: Any) -> str:
     if name.endswith("_at") and isinstance(value, str):
         return _local(value)
     if isinstance(value, dict | list):
-        return escape(json.dumps(value, ensure_ascii=False))
-    return escape(str(value))
+        value = json.dumps(value, ensure_ascii=False)
+    return escape(_CONTROL.sub(lambda letter: ascii(letter[0])[1:-1], str(value)))
 
 
 def _local(text: str) -> str:
-    moment = datetime.fromisoformat(text).astimezone()
+    try:
+        moment = datetime.fromisoformat(text).astimezone()
+    except (OverflowError, ValueError):
+        return text  # the year 1 or 9999, which a zone can push over the edge
     return moment.isoformat(sep=" ", timespec="milliseconds" if moment.microsecond else "seconds")

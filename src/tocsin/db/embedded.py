@@ -21,8 +21,10 @@ import hashlib
 import importlib.util
 import os
 import pwd
+import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -40,6 +42,7 @@ _USER: Final = "tocsin"
 _START_TIMEOUT: Final = 60.0  # crash recovery replays the log first
 _STOP_TIMEOUT: Final = 30.0
 _LONGEST_SOCKET_PATH: Final = 90  # of the 107 bytes that the kernel allows, minus the socket's own name
+_PLAIN_PATH: Final = re.compile(r"[\w./+@~-]+", re.ASCII)
 _READY_LINE: Final = 7  # of postmaster.pid
 _PR_SET_PDEATHSIG: Final = 1
 _log = structlog.get_logger()
@@ -62,13 +65,16 @@ class EmbeddedServer:
 
     async def start(self) -> str:
         """Own the directory, start the server, create the database if it is new. Returns the URL."""
-        self.data_dir.mkdir(parents=True, exist_ok=True)
-        self._own()
-        account = _Account.choose(self.data_dir)
-        self._prepare_directories(account)
-        await _stop_orphan(self._cluster)
-        if not (self._cluster / "PG_VERSION").exists():
-            await asyncio.to_thread(self._initialise, account)
+        try:
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+            self._own()
+            account = _Account.choose(self._cluster)
+            self._prepare_directories(account)
+            await _stop_orphan(self._cluster, self._sockets)
+            if not (self._cluster / "PG_VERSION").exists():
+                await asyncio.to_thread(self._initialise, account)
+        except OSError as error:
+            raise Refused(f"cannot use {self.data_dir}: {error.strerror}", field="data_dir") from error
         await self._launch(account)
         await self._create_database()
         return self.url
@@ -116,17 +122,22 @@ class EmbeddedServer:
     def _prepare_directories(self, account: "_Account") -> None:
         for directory in (self._cluster, self._sockets):
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            account.give(directory)
+            account.claim(directory)
         log = self.data_dir / "postgres.log"
         log.touch(mode=0o600)
         account.give(log)
 
     def _initialise(self, account: "_Account") -> None:
+        """Make the cluster beside its place and move it there whole: a crash leaves all of it or nothing."""
         _log.info("database.initialising", directory=str(self._cluster))
+        fresh = self.data_dir / "postgres.new"
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(mode=0o700)
+        account.give(fresh)
         command = [
             _program("initdb"),
             "-D",
-            str(self._cluster),
+            str(fresh),
             "-U",
             _USER,
             "-E",
@@ -138,8 +149,9 @@ class EmbeddedServer:
             account.wrap(command), capture_output=True, text=True, check=False, **account.as_user()
         )  # type: ignore[call-overload]
         if done.returncode != 0:
-            shutil.rmtree(self._cluster, ignore_errors=True)
+            shutil.rmtree(fresh, ignore_errors=True)
             raise Unavailable(f"initdb failed: {done.stderr.strip()[-500:]}")
+        fresh.rename(self._cluster)
 
     async def _launch(self, account: "_Account") -> None:
         options = [f"-c{name}={value}" for name, value in _tuning(self._sockets).items()]
@@ -183,9 +195,9 @@ class EmbeddedServer:
 class _Account:
     """Who the server runs as: ourselves, or for root an unprivileged account of this system.
 
-    That account must be able to reach the binaries and the data directory. Where a parent directory is closed
-    to it (a checkout under /root), the server is given the one capability of passing closed directories,
-    through setpriv, instead of opening them for everybody.
+    A cluster keeps the account that made it. That account must be able to reach the binaries and the data
+    directory. Where a parent directory is closed to it (a checkout under /root), the server is given the one
+    capability of passing closed directories, through setpriv, instead of opening them for everybody.
     """
 
     def __init__(self, entry: pwd.struct_passwd | None, *, needs_passage: bool) -> None:
@@ -193,15 +205,15 @@ class _Account:
         self._needs_passage = needs_passage
 
     @classmethod
-    def choose(cls, data_dir: Path) -> "_Account":
+    def choose(cls, cluster: Path) -> "_Account":
         if os.geteuid() != 0:
             return cls(None, needs_passage=False)
-        entry = next((found for name in ("postgres", "nobody") if (found := _lookup(name))), None)
+        entry = _owner(cluster) or _lookup("postgres") or _lookup("nobody")
         if entry is None:
             raise Refused(
                 "PostgreSQL cannot run as root, and there is neither a postgres nor a nobody account"
             )
-        closed = [*_closed_parents(data_dir), *_closed_parents(Path(_program("postgres")))]
+        closed = [*_closed_parents(cluster), *_closed_parents(Path(_program("postgres")))]
         if closed and shutil.which("setpriv") is None:
             raise Refused(
                 f"PostgreSQL runs as {entry.pw_name}, which cannot pass {closed[0]}",
@@ -213,13 +225,22 @@ class _Account:
     def give(self, path: Path) -> None:
         """Make `path` the account's own."""
         if self._entry is not None:
-            os.chown(path, self._entry.pw_uid, self._entry.pw_gid)
+            os.chown(path, self._entry.pw_uid, self._entry.pw_gid, follow_symlinks=False)
+
+    def claim(self, directory: Path) -> None:
+        """Take a directory that may have been there already; one that somebody else laid out is not for us."""
+        found = directory.lstat()
+        ours = {os.geteuid(), os.geteuid() if self._entry is None else self._entry.pw_uid}
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in ours:
+            raise Refused(f"{directory} belongs to somebody else", field="data_dir")
+        directory.chmod(0o700)
+        self.give(directory)
 
     def wrap(self, command: list[str]) -> list[str]:
         if self._entry is None or not self._needs_passage:
             return command
         ids = [f"--reuid={self._entry.pw_uid}", f"--regid={self._entry.pw_gid}", "--clear-groups"]
-        caps = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--pdeathsig=INT"]
+        caps = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "--pdeathsig=INT"]
         return ["setpriv", *ids, *caps, "--", *command]
 
     def as_user(self) -> dict[str, object]:
@@ -261,9 +282,10 @@ def _program(name: str) -> str:
 
 
 def _socket_dir(data_dir: Path) -> Path:
-    """`run` in the data directory, or a short stand-in where that path is too long for a socket."""
+    """`run` in the data directory, or a short stand-in where that path is too long for a socket, or has
+    letters that mean something in lists of directories and in URLs."""
     inside = data_dir / "run"
-    if len(os.fsencode(inside)) <= _LONGEST_SOCKET_PATH:
+    if len(os.fsencode(inside)) <= _LONGEST_SOCKET_PATH and _PLAIN_PATH.fullmatch(str(inside)):
         return inside
     digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"tocsin-{digest}"
@@ -277,37 +299,49 @@ def _is_ready(cluster: Path) -> bool:
     return len(lines) > _READY_LINE and lines[_READY_LINE].strip() == "ready"
 
 
-async def _stop_orphan(cluster: Path) -> None:
-    """End a server that outlived its supervisor, so that its directory can be opened again."""
+async def _stop_orphan(cluster: Path, sockets: Path) -> None:
+    """End a server that outlived its supervisor, so that its directory can be opened again.
+
+    A pid file that a crash left behind may name a pid that belongs to anybody by now, another PostgreSQL
+    included. Only the server of this very directory is stopped. The lock files go if nobody holds them; with a
+    living pid in them, PostgreSQL would not start.
+    """
     try:
         pid = int((cluster / "postmaster.pid").read_text().splitlines()[0])
     except (OSError, ValueError, IndexError):
         return
     for signum, patience in ((signal.SIGINT, _STOP_TIMEOUT), (signal.SIGQUIT, 10.0)):
-        if not _is_postgres(pid):
+        if not _serves(pid, cluster):
             break
         _log.info("database.stopping_orphan", pid=pid, signal=signum.name)
         os.kill(pid, signum)
         for _ in range(int(patience / 0.05)):
-            if not _is_postgres(pid):
+            if not _serves(pid, cluster):
                 break
             await asyncio.sleep(0.05)
-    if not _is_postgres(pid):
-        (cluster / "postmaster.pid").unlink(missing_ok=True)
+    if not _serves(pid, cluster):
+        _unlock(cluster, sockets)
 
 
-def _is_postgres(pid: int) -> bool:
+def _unlock(cluster: Path, sockets: Path) -> None:
+    for lock in (cluster / "postmaster.pid", *sockets.glob(".s.PGSQL.*.lock")):
+        lock.unlink(missing_ok=True)
+
+
+def _serves(pid: int, cluster: Path) -> bool:
+    """Whether this process is the server of this cluster: a server's working directory is its cluster."""
     if Path("/proc/self").exists():
         try:
             status = Path(f"/proc/{pid}/status").read_text()
+            home = Path(f"/proc/{pid}/cwd").readlink()
         except OSError:
             return False
-        return status.startswith("Name:\tpostgres") and "\nState:\tZ" not in status
+        return status.startswith("Name:\tpostgres") and home == cluster.resolve()
     listed = subprocess.run(
-        ["ps", "-o", "comm=,stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+        ["ps", "-o", "stat=,command=", "-p", str(pid)], capture_output=True, text=True, check=False
     )
-    name, _, state = listed.stdout.strip().partition(" ")
-    return "postgres" in name and not state.strip().startswith("Z")
+    state, _, command = listed.stdout.strip().partition(" ")
+    return f"-D {cluster} " in f"{command} " and not state.startswith("Z")
 
 
 def _die_with_parent() -> Callable[[], None] | None:
@@ -322,6 +356,15 @@ def _lookup(account: str) -> pwd.struct_passwd | None:
     try:
         return pwd.getpwnam(account)
     except KeyError:
+        return None
+
+
+def _owner(cluster: Path) -> pwd.struct_passwd | None:
+    """Whose files a cluster consists of, if there is one."""
+    try:
+        uid = (cluster / "PG_VERSION").stat().st_uid
+        return pwd.getpwuid(uid) if uid else None
+    except (OSError, KeyError):
         return None
 
 

@@ -57,6 +57,12 @@ def check_definition(definition: Definition) -> None:
     check_policies(definition.policies)
 
 
+def check_name(text: str, field: str) -> None:
+    """Refuse what is not a plain name: a queue's, a calendar's."""
+    if not _QUEUE_NAME.fullmatch(text):
+        raise Refused(f"{field} has 1 to 63 of a-z 0-9 . _ - and begins with a letter or digit", field=field)
+
+
 def check_text(text: str | None, field: str, longest: int, *, allow: str = "") -> None:
     """Refuse words that are empty, too long, or would do something to the terminal they are shown on."""
     if text is None:

@@ -38,6 +38,7 @@ class Claim(msgspec.Struct):
     attempt: int
     earlier_attempts: int
     overlap: str | None
+    origin_fire_at: Instant | None
     target: str | None
     policies: str | None
     version: int | None

@@ -23,9 +23,11 @@ from tocsin.domain.planning import Fire, Plan, Skip, plan, terms_of
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule, rule_of
 from tocsin.store.calendars import ranges_of
-from tocsin.store.jobs import CELL, TAG_SEPARATOR, no_job
+from tocsin.store.jobs import CELL, TAG_SEPARATOR, name_taken, no_job
 
-_BEGINNING: Final[Instant] = -(1 << 60)
+_BEGINNING: Final[Instant] = (
+    -62_135_596_800 * SECOND
+)  # the year 1; timestamptz does not reach much further back
 
 
 class Cancelled(msgspec.Struct, frozen=True):
@@ -97,6 +99,8 @@ class JobControl:
                 _earliest(held, job),
                 len(held) if job["kind"] == "recurring" else 0,
             )
+            if until is not None:
+                await session.execute("SELECT pg_notify('tocsin', 'pauses')")
             return len(held)
 
     async def resume(self, tenant_id: int, job_id: UUID, now: Instant, *, dry_run: bool = False) -> Plan:
@@ -199,16 +203,12 @@ class JobControl:
     async def pauses_over(self, shards: Sequence[int], now: Instant) -> tuple[list[Record], Instant | None]:
         """Jobs of these shards whose pause has ended, and when the next one ends."""
         rows = await self._database.fetch(
-            "SELECT id, tenant_id FROM jobs WHERE shard = ANY ($1::smallint[]) AND paused_until <= $2 LIMIT 100",
+            "SELECT id, tenant_id, paused_until FROM jobs WHERE shard = ANY ($1::smallint[])"
+            " AND paused_until IS NOT NULL ORDER BY paused_until LIMIT 100",
             list(shards),
-            now,
         )
-        row = await self._database.fetchrow(
-            "SELECT min(paused_until) AS next FROM jobs WHERE shard = ANY ($1::smallint[]) AND paused_until > $2",
-            list(shards),
-            now,
-        )
-        return rows, row["next"] if row else None
+        over = [row for row in rows if row["paused_until"] <= now]
+        return over, rows[len(over)]["paused_until"] if len(over) < len(rows) else None
 
     async def _plan_of_pause(self, session: Session, job: Record, now: Instant) -> Plan:
         """What the pause made the job miss. The planner goes on from the cursor."""
@@ -265,7 +265,7 @@ class JobControl:
                 _json(definition.policies),
             )
         except UniqueViolation:
-            raise Conflict(f"a recurring job named {definition.name!r} exists", field="name") from None
+            raise name_taken(definition) from None
 
 
 async def _lock(session: Session, tenant_id: int, job_id: UUID) -> Record:

@@ -43,7 +43,8 @@ class ExecutionStore:
             f"""{_sql("live_columns")} WHERE e.cell = $1 AND e.job_id = $2 AND e.fire_at = $3 AND e.tenant_id = $4
             UNION ALL
             {_sql("history_columns")} WHERE h.cell = $1 AND h.job_id = $2 AND h.tenant_id = $4
-              AND (h.fire_at = $3 OR (h.fire_at <= $3 AND h.fire_until >= $3)) LIMIT 1""",
+              AND (h.fire_at = $3 OR (h.fire_at <= $3 AND h.fire_until >= $3))
+            ORDER BY fire_until NULLS FIRST LIMIT 1""",
             CELL,
             key.job_id,
             key.fire_at,

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import msgspec
 
-from tocsin.db.pool import Database, Record, columns
+from tocsin.db.pool import Database, Record, Session, columns
 from tocsin.db.statements import statement
-from tocsin.domain.errors import NotFound
+from tocsin.domain.errors import Conflict, NotFound, Refused
 from tocsin.domain.ids import job_text
 from tocsin.domain.instant import MILLISECOND, Instant, parse_span
 from tocsin.domain.job import Definition
@@ -31,14 +31,20 @@ class NewJob(msgspec.Struct, frozen=True):
     """When a one-off runs: its fire time, or now if that has passed."""
 
 
-class JobFilter(msgspec.Struct, frozen=True):
-    """What a listing is narrowed to."""
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """What a listing is narrowed to. Ranges include their start and exclude their end."""
 
     state: str | None = None
     kind: str | None = None
     queue: str | None = None
-    tag: str | None = None
+    tags: tuple[str, ...] = ()
+    any_tag: bool = False
     name: str | None = None
+    target: str | None = None
+    created_from: Instant | None = None
+    created_to: Instant | None = None
+    next_fire_from: Instant | None = None
+    next_fire_to: Instant | None = None
 
 
 class JobStore:
@@ -49,10 +55,48 @@ class JobStore:
 
     async def define(self, jobs: Sequence[NewJob], now: Instant) -> set[UUID]:
         """Write jobs in one statement. Returns those refused because their name is taken."""
-        rows = await self._database.fetch(
-            _sql("define_jobs"), CELL, *columns([_row(job) for job in jobs], 15), _notice(jobs, now)
+        return await _define(self._database, jobs, now)
+
+    async def define_all(self, batches: Sequence[Sequence[NewJob]], now: Instant) -> set[UUID]:
+        """Write all jobs or none: returns those whose names are taken, and then nothing was written."""
+        try:
+            async with self._database.transaction() as session:
+                for batch in batches:
+                    if refused := await _define(session, batch, now):
+                        raise _TakenNames(refused)
+        except _TakenNames as taken:
+            return taken.ids
+        return set()
+
+    async def define_once(
+        self, job: NewJob, key: str, request_hash: bytes, answer: str, now: Instant
+    ) -> str | None:
+        """Write a job under an idempotency key. Returns the first answer if the key was used before."""
+        async with self._database.transaction() as session:
+            taken = (job.tenant_id, key, request_hash, job.id, answer)
+            if await session.fetchrow(_sql("idempotent_key"), *taken) is not None:
+                if await _define(session, [job], now):
+                    raise name_taken(job.definition)
+                return None
+        row = await self._database.one(
+            "SELECT request_hash, answer FROM idempotency WHERE tenant_id = $1 AND key = $2",
+            job.tenant_id,
+            key,
         )
-        return {row["id"] for row in rows if row["id"] is not None}
+        if row["request_hash"] != request_hash:
+            raise Refused("the key was used for another request", field="idempotency_key")
+        first: str = row["answer"]
+        return first
+
+    async def by_name(self, tenant_id: int, name: str) -> UUID | None:
+        """The recurring job of that name."""
+        row = await self._database.fetchrow(
+            "SELECT id FROM jobs WHERE cell = $1 AND tenant_id = $2 AND name = $3 AND kind = 'recurring'",
+            CELL,
+            tenant_id,
+            name,
+        )
+        return None if row is None else row["id"]
 
     async def get(self, tenant_id: int, job_id: UUID) -> Record:
         """One job as the API shows it."""
@@ -68,22 +112,74 @@ class JobStore:
 
     async def list(self, tenant_id: int, where: JobFilter, before: UUID | None, limit: int) -> list[Record]:
         """A page, newest first, of jobs older than `before`."""
-        return await self._database.fetch(
-            f"""SELECT * FROM ({_sql("job_columns")}
-                WHERE j.tenant_id = $1 AND ($2::uuid IS NULL OR j.id < $2)
-                  AND ($3::text IS NULL OR j.kind = $3) AND ($4::text IS NULL OR j.queue = $4)
-                  AND ($5::text IS NULL OR j.tags @> ARRAY[$5]) AND ($6::text IS NULL OR strpos(lower(j.name), lower($6)) > 0)
-                ORDER BY j.id DESC) AS page
-                WHERE $7::text IS NULL OR state = $7 LIMIT $8""",  # noqa: S608 - no user text in the statement
-            tenant_id,
-            before,
-            where.kind,
-            where.queue,
-            where.tag,
-            where.name,
-            where.state,
-            limit,
+        inner, outer = _Conditions(), _Conditions()
+        inner.add("j.tenant_id = {}", tenant_id)
+        inner.add("j.id < {}", before)
+        inner.add("j.kind = {}", where.kind)
+        inner.add("j.queue = {}", where.queue)
+        inner.add(
+            "j.tags && {}::text[]" if where.any_tag else "j.tags @> {}::text[]", list(where.tags) or None
         )
+        inner.add(
+            "lower(j.name) LIKE {}", None if where.name is None else f"%{_literally(where.name.lower())}%"
+        )
+        inner.add("j.target ->> 'kind' = {}", where.target)
+        inner.add("j.created_at >= {}", where.created_from)
+        inner.add("j.created_at < {}", where.created_to)
+        outer.after(inner)
+        outer.add("state = {}", where.state)
+        outer.add("next_fire_at >= {}", where.next_fire_from)
+        outer.add("next_fire_at < {}", where.next_fire_to)
+        return await self._database.fetch(
+            f"SELECT * FROM ({_sql('job_columns')} WHERE {inner} ORDER BY j.id DESC) AS page"  # noqa: S608
+            f" WHERE {outer} ORDER BY id DESC LIMIT {limit:d}",
+            *inner.values,
+            *outer.values,
+        )
+
+
+class _Conditions:
+    """Conditions of a WHERE clause, only those asked for, so that the planner sees what it can use an index for."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self.values: list[Any] = []
+        self._before = 0
+
+    def after(self, other: "_Conditions") -> None:
+        """Number the placeholders after those of another clause in the same statement."""
+        self._before = len(other.values)
+
+    def add(self, text: str, value: Any) -> None:
+        """Ask for a condition unless its value is None."""
+        if value is not None:
+            self.values.append(value)
+            self._texts.append(text.format(f"${self._before + len(self.values)}"))
+
+    def __str__(self) -> str:
+        return " AND ".join(self._texts) or "true"
+
+
+def _literally(text: str) -> str:
+    """A user's text as part of a LIKE pattern, meaning just itself."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+class _TakenNames(Exception):
+    def __init__(self, ids: set[UUID]) -> None:
+        super().__init__()
+        self.ids = ids
+
+
+async def _define(session: Session, jobs: Sequence[NewJob], now: Instant) -> set[UUID]:
+    values = columns([_row(job) for job in jobs], 15)
+    rows = await session.fetch(_sql("define_jobs"), CELL, *values, _notice(jobs, now))
+    return {row["id"] for row in rows if row["id"] is not None}
+
+
+def name_taken(definition: Definition) -> Conflict:
+    """The answer for a recurring job whose name is in use."""
+    return Conflict(f"a recurring job named {definition.name!r} exists", field="name")
 
 
 def _row(job: NewJob) -> tuple[Any, ...]:

@@ -39,7 +39,7 @@ CREATE TABLE backfills (
     pace         bigint NOT NULL DEFAULT 0,
     max_parallel integer NOT NULL CHECK (max_parallel BETWEEN 1 AND 10000),
     state        text NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'completed', 'cancelled')),
-    cursor       timestamptz,
+    position     bigint NOT NULL DEFAULT 0,
     resume_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     planned      bigint NOT NULL DEFAULT 0,
     left_out     bigint NOT NULL DEFAULT 0,

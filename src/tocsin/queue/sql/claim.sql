@@ -26,7 +26,7 @@ WITH lane AS (
         ) AS ready
     ))
     RETURNING e.job_id, e.fire_at, e.tenant_id, e.queue, e.priority, e.due_at, e.run_at, e.start_by, e.deadline_at,
-              e.started_at, e.attempt, e.earlier_attempts, e.overlap
+              e.started_at, e.attempt, e.earlier_attempts, e.overlap, e.origin_fire_at
 )
 SELECT c.*, j.target, j.policies, j.version
 FROM claimed c LEFT JOIN jobs j ON j.cell = $1 AND j.id = c.job_id

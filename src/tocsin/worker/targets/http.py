@@ -76,7 +76,9 @@ def _own_headers(claim: Claim) -> dict[str, str]:
         "tocsin-job": job_text(claim.job_id),
         "tocsin-execution": execution,
         "tocsin-attempt": str(claim.attempt),
-        "tocsin-fire-at": format_instant(claim.fire_at),
+        "tocsin-fire-at": format_instant(
+            claim.fire_at if claim.origin_fire_at is None else claim.origin_fire_at
+        ),
     }
 
 

@@ -50,7 +50,7 @@ class Line:
             if turn.cancelled():
                 self._waiting.remove(turn)
             else:
-                pass  # the place came in the same moment; pass it on
+                self.leave()  # the place came in the same moment; pass it on
             raise
 
     def leave(self) -> None:

@@ -1,0 +1,115 @@
+"""``/v1/jobs/{job_id}/backfills`` and ``/v1/backfills/{backfill_id}``: run a past range."""
+
+from typing import Any
+
+from tocsin.api import wire
+from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Reply
+from tocsin.api.jobs import job_id_of, view
+from tocsin.domain.backfill import fires_of
+from tocsin.domain.errors import NotFound, Refused
+from tocsin.domain.ids import job_text
+from tocsin.domain.instant import HOUR, format_instant, format_span, parse_instant, parse_span
+from tocsin.domain.keys import Scope
+from tocsin.store.backfills import NewBackfill
+
+
+async def create(call: Call) -> Reply:
+    """Check the range, count its fire times, and set it going unless it is a dry run."""
+    job_id, asked = job_id_of(call), call.body
+    job = await view(call, job_id)
+    if job.kind != "recurring":
+        raise Refused("a one-off has no range of fire times to backfill", field="job_id")
+    if job.state == "cancelled":
+        raise Refused("the job is cancelled", field="job_id")
+    start, end = parse_instant(asked.from_, "from"), parse_instant(asked.to, "to")
+    if end <= start:
+        raise Refused("the range ends after it begins", field="to")
+    if end > call.context.clock.now():
+        raise Refused("a backfill is for the past; the schedule itself sees to the future", field="to")
+    pace = parse_span(asked.pace, "pace")
+    if pace > HOUR:
+        raise Refused("pace is at most an hour", field="pace")
+    fires = fires_of(job.schedule, start, end, asked.order)
+    sample = [format_instant(fire) for fire in fires[:100]]
+    if asked.dry_run:
+        return Reply(wire.BackfillAnswer(None, len(fires), sample), 200)
+    new = NewBackfill(start, end, asked.mode, asked.order, pace, asked.max_parallel)
+    backfill_id = await call.context.backfills.define(call.caller.tenant_id, job_id, new, len(fires))
+    return Reply(wire.BackfillAnswer(await _view(call, backfill_id), len(fires), sample))
+
+
+async def of_job(call: Call) -> wire.BackfillPage:
+    """Backfills of a job, newest first."""
+    limit, job_id = call.limit(), job_id_of(call)
+    before = wire.decode_cursor(call.query.get("cursor"), wire.CursorNumber)
+    await view(call, job_id)
+    rows = await call.context.backfills.of_job(call.caller.tenant_id, job_id, before, limit)
+    cursor = wire.encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
+    return wire.BackfillPage(cursor, [_shown(row) for row in rows])
+
+
+async def show(call: Call) -> wire.Backfill:
+    """One backfill and how far it has come."""
+    return await _view(call, _backfill_id(call))
+
+
+async def cancel(call: Call) -> wire.Backfill:
+    """Stop a backfill; what has started goes on."""
+    backfill_id = _backfill_id(call)
+    await call.context.backfills.cancel(call.caller.tenant_id, backfill_id)
+    return await _view(call, backfill_id)
+
+
+async def _view(call: Call, backfill_id: int) -> wire.Backfill:
+    return _shown(await call.context.backfills.get(call.caller.tenant_id, backfill_id))
+
+
+def _shown(row: Any) -> wire.Backfill:
+    return wire.Backfill(
+        id=row["id"],
+        job_id=job_text(row["job_id"]),
+        state=row["state"],
+        from_=format_instant(row["range_from"]),
+        to=format_instant(row["range_to"]),
+        mode=row["mode"],
+        order=row["direction"],
+        pace=format_span(row["pace"]),
+        max_parallel=row["max_parallel"],
+        total=row["total"],
+        queued=row["planned"],
+        left_out=row["left_out"],
+        live=row["live"],
+        finished=row["planned"] - row["live"],
+        created_at=format_instant(row["created_at"]),
+        finished_at=wire.time_of(row["finished_at"]),
+    )
+
+
+def _backfill_id(call: Call) -> int:
+    text = call.path["backfill_id"]
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise NotFound(f"no backfill {text[:40]!r}")
+    return int(text)
+
+
+_OF_JOB = "/v1/jobs/{job_id}/backfills"
+_BACKFILL = "/v1/backfills/{backfill_id}"
+ENDPOINTS = (
+    Endpoint(
+        method="POST", path=_OF_JOB, handler=create, body=wire.NewBackfill, answer=wire.BackfillAnswer, status=202,
+        summary="Run the fire times of a past range; with dry_run, say which (200)", scope=Scope.WRITE, refusals=(404,),
+    ),
+    Endpoint(
+        method="GET", path=_OF_JOB, handler=of_job, answer=wire.BackfillPage, parameters=(LIMIT, CURSOR),
+        summary="Backfills of a job, newest first", refusals=(404,),
+    ),
+    Endpoint(
+        method="GET", path=_BACKFILL, handler=show, answer=wire.Backfill, refusals=(404,),
+        summary="Show a backfill and how far it has come",
+    ),
+    Endpoint(
+        method="POST", path=_BACKFILL + "/cancel", handler=cancel, answer=wire.Backfill, body=wire.Nothing,
+        body_required=False, summary="Stop a backfill; what has started goes on", scope=Scope.WRITE,
+        refusals=(404, 409),
+    ),
+)  # fmt: skip

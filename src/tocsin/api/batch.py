@@ -1,0 +1,189 @@
+"""``POST /v1/jobs:batch``: up to ten thousand jobs in one request, as a JSON array or line by line (NDJSON).
+
+Lines are checked and written as they arrive, a thousand at a time, so a large import costs little memory. Each
+item has its own result; with ``atomic=true`` either all are written or none.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+import msgspec
+
+from tocsin.api import wire
+from tocsin.api.definitions import as_created, check_calendars, new_job, read_definition
+from tocsin.api.endpoint import Call, Endpoint, Parameter, Reply
+from tocsin.api.problems import Problem, document_of, refused_by_decoder
+from tocsin.domain.errors import Refused
+from tocsin.domain.keys import Scope
+from tocsin.store.jobs import NewJob, name_taken
+
+MAX_ITEMS: Final = 10_000
+MAX_BYTES: Final = 64 * 1024 * 1024
+_WRITE: Final = 1000
+_decode: Callable[[bytes], wire.NewJob] = msgspec.json.Decoder(wire.NewJob).decode
+
+
+class BatchItem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The fate of one item: the id it got, or the problem with it."""
+
+    index: int
+    id: str | None = None
+    problem: Problem | None = None
+
+
+class BatchAnswer(msgspec.Struct, frozen=True):
+    """What became of a batch. `items` lists what was created and refused, in order."""
+
+    created: int
+    refused: int
+    items: list[BatchItem]
+
+
+async def create_batch(call: Call) -> Reply:
+    """Write item by item, or all or none."""
+    atomic = call.choice("atomic", ("true", "false")) == "true"
+    batch = _Batch(call)
+    async for raw in _items(call):
+        batch.add(raw)
+        if not atomic and len(batch.waiting) >= _WRITE:
+            await batch.write()
+    if atomic:
+        await batch.write_all_or_none()
+    else:
+        await batch.write()
+    answer = batch.answer()
+    call.context.telemetry.created.inc(answer.created)
+    return Reply(answer, 422 if atomic and answer.refused else None)
+
+
+class _Batch:
+    """Items on their way: checked, waiting to be written, decided."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._results: list[BatchItem] = []
+        self._now = call.context.clock.now()
+        self.waiting: list[tuple[int, NewJob]] = []
+
+    def add(self, raw: bytes) -> None:
+        """Check an item; what is wrong with it concerns nobody else."""
+        index = len(self._results)
+        if index >= MAX_ITEMS:
+            raise Refused(f"a batch has at most {MAX_ITEMS:,} items")
+        self._results.append(BatchItem(index))
+        try:
+            self.waiting.append((index, self._read(raw)))
+        except Refused as refused:
+            self._refuse(index, refused)
+
+    async def write(self) -> None:
+        """Write what waits; a taken name is its item's own trouble."""
+        waiting = await self._with_calendars()
+        if not waiting:
+            return
+        refused = await self._call.context.jobs.define([job for _, job in waiting], self._now)
+        for index, job in waiting:
+            if job.id in refused:
+                self._refuse(index, name_taken(job.definition))
+            else:
+                self._results[index] = BatchItem(index, as_created(job, self._now).id)
+
+    async def write_all_or_none(self) -> None:
+        """Write everything in one transaction, unless something was refused."""
+        waiting = await self._with_calendars()
+        refused = {item.index for item in self._results if item.problem is not None}
+        if not refused:
+            chunks = [waiting[start : start + _WRITE] for start in range(0, len(waiting), _WRITE)]
+            jobs = [[job for _, job in chunk] for chunk in chunks]
+            taken = await self._call.context.jobs.define_all(jobs, self._now)
+            refused = {index for index, job in waiting if job.id in taken}
+        for index, job in waiting:
+            if index in refused:
+                self._refuse(index, name_taken(job.definition))
+            elif not refused:
+                self._results[index] = BatchItem(index, as_created(job, self._now).id)
+
+    def answer(self) -> BatchAnswer:
+        """The results so far."""
+        created = sum(item.id is not None for item in self._results)
+        return BatchAnswer(created, sum(item.problem is not None for item in self._results), self._results)
+
+    def _read(self, raw: bytes) -> NewJob:
+        try:
+            new = _decode(raw)
+        except msgspec.ValidationError as error:
+            raise refused_by_decoder(error) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Refused(f"not valid JSON: {error}") from None
+        if b"\\u0000" in raw:
+            raise Refused("text with a NUL character cannot be stored")
+        if new.idempotency_key is not None:
+            raise Refused(
+                "keys belong to single creations; use atomic=true to repeat a batch", field="idempotency_key"
+            )
+        return new_job(read_definition(new, self._call, self._now), self._call, self._now)
+
+    async def _with_calendars(self) -> list[tuple[int, NewJob]]:
+        """What waits, without the items that name a calendar which is not there."""
+        ready = []
+        for index, job in self.waiting:
+            try:
+                await check_calendars(job.definition, self._call)
+                ready.append((index, job))
+            except Refused as refused:
+                self._refuse(index, refused)
+        self.waiting = []
+        return ready
+
+    def _refuse(self, index: int, refused: Refused) -> None:
+        self._results[index] = BatchItem(index, problem=document_of(refused))
+
+
+async def _items(call: Call) -> AsyncIterator[bytes]:
+    """The items of the body, each as its own JSON text."""
+    request: Any = call.body
+    if "ndjson" in request.headers.get("content-type", ""):
+        async for line in _lines(request.stream()):
+            yield line
+        return
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        _check_size(len(body))
+    try:
+        for item in msgspec.json.decode(bytes(body), type=list[msgspec.Raw]):
+            yield bytes(item)
+    except msgspec.DecodeError as error:
+        raise Refused(f"the body is neither a JSON array nor NDJSON: {error}") from None
+
+
+async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    rest, size = b"", 0
+    async for chunk in stream:
+        size += len(chunk)
+        _check_size(size)
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line.strip():
+                yield line
+    if rest.strip():
+        yield rest
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_BYTES:
+        raise _TooLarge(f"a batch is at most {MAX_BYTES >> 20} MiB")
+
+
+class _TooLarge(Refused):
+    status = 413
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="POST", path="/v1/jobs:batch", handler=create_batch, stream=True, body=list[wire.NewJob],
+        answer=BatchAnswer, scope=Scope.WRITE,
+        summary="Create up to 10,000 jobs from a JSON array or NDJSON; item by item, or all or none",
+        parameters=(Parameter("atomic", "All or none", {"type": "string", "enum": ["true", "false"], "default": "false"}),),
+    ),
+)  # fmt: skip

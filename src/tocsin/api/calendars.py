@@ -1,0 +1,58 @@
+"""``/v1/calendars``: ranges in which jobs that name them do not fire."""
+
+import msgspec
+
+from tocsin.api import wire
+from tocsin.api.endpoint import Call, Endpoint
+from tocsin.domain.blackout import CalendarRange
+from tocsin.domain.instant import format_instant
+from tocsin.domain.job import check_name
+from tocsin.domain.keys import Scope
+
+
+async def put(call: Call) -> wire.Calendar:
+    """Create a calendar or replace its ranges."""
+    name = call.path["name"]
+    check_name(name, "name")
+    await call.context.calendars.put(call.caller.tenant_id, name, call.body.ranges)
+    return await show(call)
+
+
+async def show(call: Call) -> wire.Calendar:
+    """One calendar."""
+    return _view(await call.context.calendars.get(call.caller.tenant_id, call.path["name"]))
+
+
+async def list_calendars(call: Call) -> wire.Calendars:
+    """All calendars."""
+    return wire.Calendars([_view(row) for row in await call.context.calendars.list(call.caller.tenant_id)])
+
+
+async def delete(call: Call) -> wire.Nothing:
+    """Remove a calendar that no job names."""
+    await call.context.calendars.delete(call.caller.tenant_id, call.path["name"])
+    return wire.Nothing()
+
+
+def _view(row: object) -> wire.Calendar:
+    ranges = msgspec.json.decode(row["ranges"], type=list[CalendarRange])  # type: ignore[index]
+    return wire.Calendar(row["name"], ranges, format_instant(row["updated_at"]))  # type: ignore[index]
+
+
+_CALENDAR = "/v1/calendars/{name}"
+ENDPOINTS = (
+    Endpoint(
+        method="GET", path="/v1/calendars", handler=list_calendars, summary="All calendars", answer=wire.Calendars,
+    ),
+    Endpoint(
+        method="PUT", path=_CALENDAR, handler=put, body=wire.CalendarRanges, answer=wire.Calendar, scope=Scope.WRITE,
+        summary="Create a calendar or replace its ranges; jobs follow from their next planning on",
+    ),
+    Endpoint(
+        method="GET", path=_CALENDAR, handler=show, summary="Show a calendar", answer=wire.Calendar, refusals=(404,),
+    ),
+    Endpoint(
+        method="DELETE", path=_CALENDAR, handler=delete, summary="Delete a calendar that no job names",
+        answer=wire.Nothing, scope=Scope.WRITE, refusals=(404, 409),
+    ),
+)  # fmt: skip

@@ -1,0 +1,101 @@
+"""``/v1/jobs/{job_id}/…``: stop it, start it, fire it."""
+
+from tocsin.api import wire
+from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.jobs import job_id_of, view
+from tocsin.domain.errors import Refused
+from tocsin.domain.instant import Instant, format_instant, parse_instant
+from tocsin.domain.keys import Scope
+
+
+async def cancel(call: Call) -> wire.CancelAnswer:
+    """End a job: nothing of it starts any more."""
+    job_id = job_id_of(call)
+    reason = call.reason() or "cancelled by a user"
+    done = await call.context.control.cancel(call.caller.tenant_id, job_id, reason)
+    return wire.CancelAnswer(await view(call, job_id), done.cancelled, done.asked_to_stop)
+
+
+async def cancel_queued(call: Call) -> wire.CancelAnswer:
+    """Call off what has not started; the job goes on."""
+    job_id = job_id_of(call)
+    reason = call.reason() or "cancelled by a user"
+    cancelled = await call.context.control.cancel_queued(call.caller.tenant_id, job_id, reason)
+    return wire.CancelAnswer(await view(call, job_id), cancelled, 0)
+
+
+async def pause(call: Call) -> wire.PauseAnswer:
+    """Hold a job's fires."""
+    job_id = job_id_of(call)
+    until = _pause_end(call)
+    held = await call.context.control.pause(call.caller.tenant_id, job_id, call.reason(), until)
+    return wire.PauseAnswer(await view(call, job_id), held)
+
+
+async def resume(call: Call) -> wire.ResumeAnswer:
+    """Let a job fire again, or say what that would fire and skip."""
+    job_id, now = job_id_of(call), call.context.clock.now()
+    dry_run = call.body is not None and call.body.dry_run
+    done = await call.context.control.resume(call.caller.tenant_id, job_id, now, dry_run=dry_run)
+    return wire.ResumeAnswer(
+        await view(call, job_id),
+        dry_run,
+        len(done.fires),
+        sum(skip.count for skip in done.skips),
+        [format_instant(fire.at) for fire in done.fires[:100]],
+    )
+
+
+async def run(call: Call) -> wire.Execution:
+    """Fire a job now."""
+    tenant_id = call.caller.tenant_id
+    beside = call.body is not None and call.body.override_overlap
+    key = await call.context.control.run(tenant_id, job_id_of(call), call.context.clock.now(), beside=beside)
+    return wire.execution_view(await call.context.executions.get(tenant_id, key))
+
+
+async def skip_next(call: Call) -> wire.SkipAnswer:
+    """Leave the next fire out."""
+    job_id = job_id_of(call)
+    skipped = await call.context.control.skip_next(call.caller.tenant_id, job_id)
+    return wire.SkipAnswer(await view(call, job_id), format_instant(skipped))
+
+
+def _pause_end(call: Call) -> Instant | None:
+    if call.body is None or call.body.until is None:
+        return None
+    until = parse_instant(call.body.until, "until")
+    if until <= call.context.clock.now():
+        raise Refused("the end of the pause has passed already", field="until")
+    return until
+
+
+_JOB = "/v1/jobs/{job_id}"
+ENDPOINTS = (
+    Endpoint(
+        method="POST", path=_JOB + "/cancel", handler=cancel, summary="End a job: nothing of it starts any more",
+        answer=wire.CancelAnswer, body=wire.Reason, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
+    ),
+    Endpoint(
+        method="POST", path=_JOB + "/cancel-queued", handler=cancel_queued,
+        summary="Cancel every execution that has not started; the job goes on",
+        answer=wire.CancelAnswer, body=wire.Reason, body_required=False, scope=Scope.WRITE, refusals=(404,),
+    ),
+    Endpoint(
+        method="POST", path=_JOB + "/pause", handler=pause, summary="Hold a job's fires, for good or until an instant",
+        answer=wire.PauseAnswer, body=wire.Pause, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
+    ),
+    Endpoint(
+        method="POST", path=_JOB + "/resume", handler=resume,
+        summary="Let a paused job fire again; with dry_run, say what that would fire and skip",
+        answer=wire.ResumeAnswer, body=wire.Resume, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
+    ),
+    Endpoint(
+        method="POST", path=_JOB + "/run", handler=run, summary="Fire a job now", answer=wire.Execution, status=202,
+        body=wire.Run, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
+    ),
+    Endpoint(
+        method="POST", path=_JOB + "/skip-next", handler=skip_next, summary="Leave the next fire out",
+        answer=wire.SkipAnswer, body=wire.Nothing, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
+    ),
+)  # fmt: skip

@@ -1,0 +1,122 @@
+"""From what a user wrote to a checked definition, and from a definition to what the user gets to see."""
+
+from typing import Any
+
+import msgspec
+
+from tocsin.api import wire
+from tocsin.api.endpoint import Call
+from tocsin.domain.addresses import parse_target_url
+from tocsin.domain.errors import Refused
+from tocsin.domain.ids import job_text, new_job_id, shard_of
+from tocsin.domain.instant import Instant, format_instant
+from tocsin.domain.job import Definition, check_definition
+from tocsin.domain.policy import Policies
+from tocsin.domain.schedule import Schedule, read_schedule, rule_of
+from tocsin.domain.target import HttpTarget, Target
+from tocsin.store.calendars import ranges_of
+from tocsin.store.jobs import NewJob
+
+_BEFORE_EVERYTHING = -(1 << 62)
+
+
+def read_definition(new: wire.NewJob, call: Call, now: Instant) -> Definition:
+    """Check everything that can be checked without the database."""
+    definition = wire.definition_of(new, read_schedule(new.schedule, now))
+    return _checked(definition, call)
+
+
+def patched(current: Any, patch: wire.JobPatch, call: Call, now: Instant) -> Definition:
+    """A stored job's definition with the fields of a patch in place of its own."""
+    known = stored_definition(current)
+    given = {
+        name: value
+        for name in patch.__struct_fields__
+        if (value := getattr(patch, name)) is not msgspec.UNSET
+    }
+    if "schedule" in given:
+        given["schedule"] = read_schedule(given["schedule"], now)
+    if "tags" in given:
+        given["tags"] = tuple(given["tags"] or ())
+    policies = {name: given.pop(name) for name in Policies.__struct_fields__ if name in given}
+    if "misfire" in policies:
+        policies["misfire"] = wire.misfire_of(policies["misfire"])
+    changed = msgspec.structs.replace(known.policies, **policies)
+    return _checked(msgspec.structs.replace(known, policies=changed, **given), call)
+
+
+def stored_definition(row: Any) -> Definition:
+    """The definition in a job's row."""
+    return Definition(
+        msgspec.json.decode(row["schedule"], type=Schedule),
+        msgspec.json.decode(row["target"], type=Target),
+        row["name"],
+        row["description"],
+        row["queue"],
+        row["priority"],
+        tuple(row["tags"]),
+        msgspec.json.decode(row["policies"], type=Policies),
+    )
+
+
+async def check_calendars(definition: Definition, call: Call) -> None:
+    """Refuse a definition that names a calendar which is not there."""
+    if definition.schedule.exclude is not None:
+        await ranges_of(call.context.database, call.caller.tenant_id, definition.schedule.exclude.calendars)
+
+
+def new_job(definition: Definition, call: Call, now: Instant) -> NewJob:
+    """A job on its way into the database."""
+    job_id = new_job_id(now)
+    fire_at = _first_fire(definition, now)
+    shard = shard_of(job_id, call.context.shard_count)
+    return NewJob(job_id, call.caller.tenant_id, shard, definition, fire_at, due_at=max(fire_at, now))
+
+
+def as_created(job: NewJob, now: Instant) -> wire.Job:
+    """The answer to a creation, without asking the database for what we just wrote."""
+    definition = job.definition
+    policies = definition.policies
+    late = definition.kind == "once" and job.fire_at < now
+    stamp = format_instant(now)
+    return wire.Job(
+        id=job_text(job.id),
+        name=definition.name,
+        description=definition.description,
+        kind=definition.kind,
+        state="active",
+        state_reason=None,
+        paused_until=None,
+        schedule=definition.schedule,
+        target=definition.target,
+        queue=definition.queue,
+        priority=definition.priority,
+        tags=list(definition.tags),
+        timeout=policies.timeout,
+        start_within=policies.start_within,
+        retry=wire.RetryView(**msgspec.structs.asdict(policies.retry)),
+        misfire=wire.MisfireView(**msgspec.structs.asdict(policies.misfire)),
+        overlap=policies.overlap,
+        next_fire_at=format_instant(job.fire_at),
+        fire_count=0,
+        version=1,
+        created_at=stamp,
+        updated_at=stamp,
+        note="the instant has passed; the job is due now" if late else None,
+    )
+
+
+def _checked(definition: Definition, call: Call) -> Definition:
+    check_definition(definition)
+    if isinstance(definition.target, HttpTarget):
+        call.context.policy.check_literal(parse_target_url(definition.target.url))
+    return definition
+
+
+def _first_fire(definition: Definition, now: Instant) -> Instant:
+    """A recurring job's first fire lies in the future; a one-off's is what was asked for, even if past."""
+    after = now if definition.schedule.recurring else _BEFORE_EVERYTHING
+    fire_at = rule_of(definition.schedule).next_fire(after)
+    if fire_at is None:
+        raise Refused("the schedule never fires", field="schedule")
+    return fire_at

@@ -1,0 +1,51 @@
+"""``/v1/schedules/preview`` and ``/v1/jobs/{job_id}/upcoming``: what will fire, before it does."""
+
+from tocsin.api import wire
+from tocsin.api.endpoint import LIMIT, Call, Endpoint, Parameter
+from tocsin.api.jobs import job_id_of, view
+from tocsin.domain.errors import Refused
+from tocsin.domain.instant import parse_instant
+from tocsin.domain.preview import Preview, preview
+from tocsin.domain.schedule import Schedule, read_schedule, slot_of
+from tocsin.store.calendars import ranges_of
+
+_MOST = 1000
+
+
+async def preview_schedule(call: Call) -> Preview:
+    """The fires of a schedule that nobody has saved."""
+    now = call.context.clock.now()
+    after = now if call.body.after is None else parse_instant(call.body.after, "after")
+    if not 1 <= call.body.limit <= _MOST:
+        raise Refused(f"limit is a number from 1 to {_MOST}", field="limit")
+    schedule = read_schedule(call.body.schedule, now)
+    # A one-off fires even if its instant has passed.
+    start = after if schedule.recurring or call.body.after is not None else -(1 << 62)
+    return preview(schedule, start, call.body.limit, await _calendars(call, schedule))
+
+
+async def upcoming(call: Call) -> Preview:
+    """The coming fires of a job, at its own jitter slot."""
+    job_id = job_id_of(call)
+    job = await view(call, job_id)
+    after = call.instant("after") or call.context.clock.now()
+    slot = slot_of(job.schedule, job_id)
+    return preview(job.schedule, after, call.limit(), await _calendars(call, job.schedule), slot)
+
+
+async def _calendars(call: Call, schedule: Schedule) -> list[tuple[int, int]]:
+    names = schedule.exclude.calendars if schedule.exclude is not None else ()
+    return await ranges_of(call.context.database, call.caller.tenant_id, names)
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="POST", path="/v1/schedules/preview", handler=preview_schedule, body=wire.PreviewRequest,
+        answer=Preview, summary="The next fires of a schedule, explained, with warnings",
+    ),
+    Endpoint(
+        method="GET", path="/v1/jobs/{job_id}/upcoming", handler=upcoming, answer=Preview, refusals=(404,),
+        summary="The next fires of a job, explained, with warnings",
+        parameters=(LIMIT, Parameter("after", "Fires after this instant; default now", {"type": "string", "format": "date-time"})),
+    ),
+)  # fmt: skip

@@ -1,0 +1,42 @@
+"""Resumes jobs whose pause had an end."""
+
+from typing import Final
+
+import structlog
+
+from tocsin.domain.errors import Conflict, NotFound
+from tocsin.domain.ids import job_text
+from tocsin.domain.instant import SECOND, Instant
+from tocsin.scheduler.leaser import Leases
+from tocsin.service import AGAIN_NOW, Report
+from tocsin.store.control import JobControl
+
+_LOOK: Final = 30 * SECOND
+_log = structlog.get_logger()
+
+
+class Resumer:
+    """Looks after the jobs of the shards that this node leases."""
+
+    name = "resumer"
+    interval = 30.0
+
+    def __init__(self, control: JobControl, leases: Leases) -> None:
+        self._control = control
+        self._leases = leases
+
+    async def run_once(self, now: Instant) -> Report:
+        """Resume what is due, just as a person would; sleep until the next pause ends."""
+        shards = sorted(self._leases.trusted())
+        if not shards:
+            return Report()
+        over, next_end = await self._control.pauses_over(shards, now)
+        for job in over:
+            try:
+                await self._control.resume(job["tenant_id"], job["id"], now)
+                _log.info("job.resumed", job=job_text(job["id"]))
+            except (Conflict, NotFound):
+                continue  # somebody else was quicker
+        if over:
+            return Report(len(over), AGAIN_NOW)
+        return Report(again_at=min(now + _LOOK, next_end) if next_end is not None else now + _LOOK)

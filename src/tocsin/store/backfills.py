@@ -1,0 +1,162 @@
+"""Backfills at rest: define, look, cancel, and move forward a step at a time."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from tocsin.db.pool import Database, Record, Session
+from tocsin.db.statements import statement
+from tocsin.domain.backfill import Mode, Order, fires_of, next_step
+from tocsin.domain.errors import Conflict, NotFound
+from tocsin.domain.instant import SECOND, Instant, Span
+from tocsin.domain.job import CATCH_UP_PRIORITY
+from tocsin.domain.schedule import Schedule
+from tocsin.store.jobs import CELL, no_job
+
+_IDLE: Final[Span] = SECOND
+_COLUMNS: Final = """
+    SELECT b.*, (SELECT count(*) FROM executions e WHERE e.cell = b.cell AND e.backfill_id = b.id)::integer AS live
+    FROM backfills b"""
+
+
+class NewBackfill(msgspec.Struct, frozen=True):
+    """A backfill to make."""
+
+    start: Instant
+    end: Instant
+    mode: Mode
+    order: Order
+    pace: Span
+    max_parallel: int
+
+
+class BackfillStore:
+    """Backfills of all tenants."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def define(self, tenant_id: int, job_id: UUID, new: NewBackfill, total: int) -> int:
+        """Write a backfill down; a scheduler takes it from there."""
+        row = await self._database.fetchrow(
+            "INSERT INTO backfills (tenant_id, cell, job_id, shard, range_from, range_to, mode, direction, pace,"
+            " max_parallel, total) SELECT $1, cell, id, shard, $3, $4, $5, $6, $7, $8, $9 FROM jobs"
+            " WHERE cell = $10 AND id = $2 AND tenant_id = $1 RETURNING id, pg_notify('tocsin', 'backfill')",
+            tenant_id,
+            job_id,
+            new.start,
+            new.end,
+            new.mode,
+            new.order,
+            new.pace,
+            new.max_parallel,
+            total,
+            CELL,
+        )
+        if row is None:
+            raise no_job(job_id)
+        return int(row["id"])
+
+    async def get(self, tenant_id: int, backfill_id: int) -> Record:
+        """One backfill with how many of its executions are live."""
+        row = await self._database.fetchrow(
+            f"{_COLUMNS} WHERE b.id = $1 AND b.tenant_id = $2", backfill_id, tenant_id
+        )
+        if row is None:
+            raise NotFound(f"no backfill {backfill_id}")
+        return row
+
+    async def of_job(self, tenant_id: int, job_id: UUID, before: int | None, limit: int) -> list[Record]:
+        """Backfills of a job, newest first."""
+        return await self._database.fetch(
+            f"{_COLUMNS} WHERE b.tenant_id = $1 AND b.job_id = $2 AND ($3::bigint IS NULL OR b.id < $3)"
+            " ORDER BY b.id DESC LIMIT $4",
+            tenant_id,
+            job_id,
+            before,
+            limit,
+        )
+
+    async def cancel(self, tenant_id: int, backfill_id: int) -> int:
+        """Stop a backfill: nothing more is queued, what has not started is called off."""
+        async with self._database.transaction() as session:
+            row = await session.fetchrow(
+                "UPDATE backfills SET state = 'cancelled', finished_at = tocsin_now()"
+                " WHERE id = $1 AND tenant_id = $2 AND state = 'running' RETURNING job_id",
+                backfill_id,
+                tenant_id,
+            )
+            if row is None:
+                raise Conflict(
+                    f"cannot cancel a backfill that is {(await self.get(tenant_id, backfill_id))['state']}"
+                )
+            gone = await session.fetchrow(_sql("cancel_backfill"), CELL, backfill_id)
+            return int(gone["cancelled"])
+
+    async def advance(self, shards: Sequence[int], now: Instant) -> tuple[int, Instant | None]:
+        """Move one due backfill of these shards a step. Returns what was queued and when the next is due."""
+        async with self._database.transaction() as session:
+            row = await session.fetchrow(
+                f"{_COLUMNS} JOIN jobs j ON j.cell = b.cell AND j.id = b.job_id"
+                " WHERE b.shard = ANY ($1::smallint[]) AND b.state = 'running'"
+                " ORDER BY b.resume_at LIMIT 1 FOR UPDATE OF b SKIP LOCKED",
+                list(shards),
+            )
+            if row is None or row["resume_at"] > now:
+                return 0, row and row["resume_at"]
+            queued, wait = await self._step(session, row, now)
+            return queued, now + wait
+
+    async def _step(self, session: Session, row: Record, now: Instant) -> tuple[int, Span]:
+        step = next_step(
+            left=row["total"] - row["position"],
+            live=row["live"],
+            max_parallel=row["max_parallel"],
+            pace=row["pace"],
+            idle=_IDLE,
+        )
+        queued = await self._queue(session, row, step.take, now) if step.take else 0
+        position = row["position"] + step.take
+        over = position == row["total"] and row["live"] + queued == 0
+        await session.execute(
+            "UPDATE backfills SET position = $2, planned = planned + $3, left_out = left_out + $4,"
+            " resume_at = tocsin_now() + $5::interval, state = CASE WHEN $6 THEN 'completed' ELSE state END,"
+            " finished_at = CASE WHEN $6 THEN tocsin_now() END WHERE id = $1",
+            row["id"],
+            position,
+            queued,
+            step.take - queued,
+            timedelta(microseconds=step.wait),
+            over,
+        )
+        if queued:
+            await session.execute("SELECT pg_notify('tocsin', 'ready')")
+        return queued, step.wait
+
+    async def _queue(self, session: Session, row: Record, take: int, now: Instant) -> int:
+        job = await session.fetchrow(
+            "SELECT schedule FROM jobs WHERE cell = $1 AND id = $2", CELL, row["job_id"]
+        )
+        if job is None:
+            return 0
+        schedule = msgspec.json.decode(job["schedule"], type=Schedule)
+        fires = fires_of(schedule, row["range_from"], row["range_to"], Order(row["direction"]))
+        chosen = fires[row["position"] : row["position"] + take]
+        done = await session.fetchrow(
+            _sql("plan_backfill"),
+            CELL,
+            row["job_id"],
+            row["id"],
+            CATCH_UP_PRIORITY,
+            chosen,
+            [now + place for place in range(len(chosen))],
+            row["mode"] == Mode.ALL,
+        )
+        return int(done["queued"]) if done else 0
+
+
+def _sql(name: str) -> str:
+    return statement("tocsin.store", name)

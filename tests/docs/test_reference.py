@@ -1,0 +1,158 @@
+"""The reference pages name everything that the code has, and nothing that it has not."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+
+from tocsin.api.app import ENDPOINTS
+from tocsin.cli.main import cli
+from tocsin.domain.lifecycle import FINAL, TRANSITIONS, State
+from tocsin.settings import Settings
+from tocsin.telemetry import Telemetry
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PLAIN_ROUTES = {"GET /healthz", "GET /readyz", "GET /metrics", "GET /openapi.json"}
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    process, command_line = page("operating/settings.md").split("## The command line")
+    documented = {row[0].strip("`"): row[1].strip("`") for row in rows(process, "Variable")}
+    actual = {
+        f"TOCSIN_{field.name.upper()}": written(field.default) for field in msgspec.structs.fields(Settings)
+    }
+    assert documented == actual
+    assert {row[0] for row in rows(command_line, "Variable")} == {"`TOCSIN_URL`", "`TOCSIN_API_KEY`"}
+
+
+def test_every_metric_is_documented_with_its_type() -> None:
+    documented = {row[0].strip("`"): row[1] for row in rows(page("operating/metrics.md"), "Name")}
+    families = Telemetry().registry.collect()
+    assert documented == {f.name + "_total" * (f.type == "counter"): f.type for f in families}
+
+
+def test_every_route_is_documented_with_its_scope_and_status() -> None:
+    sections = dict(sections_of(page("api.md"), "###"))
+    documented = {heading.strip("`") for heading in sections if re.match(r"`[A-Z]+ /", heading)}
+    assert documented == {f"{e.method} {e.path}" for e in ENDPOINTS} | PLAIN_ROUTES
+    for endpoint in ENDPOINTS:
+        text = sections[f"`{endpoint.method} {endpoint.path}`"]
+        assert f"Scope `{endpoint.scope}`. Answers {endpoint.status}" in text, endpoint.path
+        for parameter in endpoint.parameters:
+            assert f"`{parameter.name}`" in text, f"{endpoint.path}: {parameter.name}"
+
+
+def test_every_command_is_documented_with_every_option() -> None:
+    text = page("cli.md")
+    shared = set(
+        re.findall(r"`(--[a-z-]+)`", dict(sections_of(text, "##"))["Talk to the API"].split("###")[0])
+    )
+    sections = {heading.strip("`"): body for heading, body in sections_of(text, "###")}
+    commands = dict(leaves(cli, "tocsin"))
+    assert set(sections) == set(commands)
+    for path, command in commands.items():
+        options = {option for p in command.params if isinstance(p, click.Option) for option in p.opts}
+        documented = set(re.findall(r"`(--[a-z-]+)[ `]", sections[path]))
+        talks_to_api = "--json" in options
+        missing = options - documented - (shared if talks_to_api else set())
+        assert not missing, f"{path}: {missing} not documented"
+        assert documented <= options, f"{path}: {documented - options} documented but not there"
+
+
+def test_every_dependency_is_documented_with_a_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    listed = {
+        "To run": project["project"]["dependencies"],
+        "To develop": project["dependency-groups"]["dev"],
+        "To build": project["dependency-groups"]["build"],
+    }
+    for heading, text in sections_of(page("dependencies.md"), "##"):
+        documented = {row[0].strip("`"): row[1] for row in rows(text, "Package")}
+        names = {re.split(r"[<>=~! ]", entry)[0] for entry in listed.pop(heading) if isinstance(entry, str)}
+        assert set(documented) == names
+        assert all(len(reason) > 10 for reason in documented.values())
+    assert not listed
+
+
+def test_the_table_of_transitions_equals_the_state_machine() -> None:
+    documented = {(row[0], row[1]): row[2] for row in rows(page("concepts.md"), "From")}
+    assert documented == {
+        (f"`{state}`", f"`{event}`"): f"`{after}`" for (state, event), after in TRANSITIONS.items()
+    }
+
+
+def test_the_diagram_of_states_equals_the_state_machine() -> None:
+    drawn = set()
+    for before, after, events in re.findall(r"^ +(\w+) --> (\w+): (.+)$", page("concepts.md"), re.MULTILINE):
+        drawn |= {(before, event, after) for event in events.split(", ")}
+    assert drawn == {(state, event, after) for (state, event), after in TRANSITIONS.items()}
+
+
+def test_every_state_is_documented_as_live_or_final() -> None:
+    documented = {
+        row[0].strip("`"): row[1] for row in rows(page("concepts.md"), "State") if row[1] in ("live", "final")
+    }
+    assert documented == {state: "final" if state in FINAL else "live" for state in State}
+
+
+def test_documented_log_events_exist() -> None:
+    source = "".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
+    table = rows(page("operating/troubleshooting.md").split("## Log events")[1], "Event")
+    for row in table:
+        for event in re.findall(r"`([a-z_.]+)`", row[0]):
+            assert f'"{event}"' in source, f"no event {event}"
+
+
+@pytest.mark.parametrize("command", ["run", "test", "check", "fmt", "bench", "soak", "lock", "clean"])
+def test_make_commands_are_documented(command: str) -> None:
+    assert f"\n{command}:" in (ROOT / "Makefile").read_text()
+    assert f"`make {command}`" in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text()
+
+
+def rows(text: str, first_heading: str) -> list[list[str]]:
+    """The rows of all tables whose first column has this heading."""
+    found: list[list[str]] = []
+    inside = False
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+        if not cells:
+            inside = False
+        elif inside and not set(cells[0]) <= {"-", ":"}:
+            found.append(cells)
+        elif cells[0] == first_heading:
+            inside = True
+    return found
+
+
+def sections_of(text: str, marks: str) -> Iterator[tuple[str, str]]:
+    """Headings of one level, each with the text up to the next heading of that level or a higher one."""
+    parts = re.split(rf"^(#{{1,{len(marks)}}}) (.+)$", text, flags=re.MULTILINE)
+    for level, heading, body in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        if level == marks:
+            yield heading, body
+
+
+def leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    """Every command that does something, by its whole name."""
+    if isinstance(command, click.Group):
+        for name, child in command.commands.items():
+            yield from leaves(child, f"{path} {name}")
+    else:
+        yield path, command
+
+
+def written(default: Any) -> str:
+    """A default as the settings page writes it."""
+    if default is None or default in ("", ()):
+        return "none"
+    return str(default).lower() if isinstance(default, bool) else str(default)
