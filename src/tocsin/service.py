@@ -52,6 +52,8 @@ class Loop:
         self._clock = clock
         self._wake = asyncio.Event()
         self._stopping = False
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     def wake(self) -> None:
         """Run again now, or as soon as the current run is over."""
@@ -62,8 +64,19 @@ class Loop:
         self._stopping = True
         self._wake.set()
 
+    async def ended(self) -> None:
+        """Wait until the run that was under way at `stop` is over, if there was one."""
+        await self._idle.wait()
+
     async def run(self) -> None:
         """Drive the service. Returns after `stop`."""
+        self._idle.clear()
+        try:
+            await self._drive()
+        finally:
+            self._idle.set()
+
+    async def _drive(self) -> None:
         pause = _FIRST_PAUSE
         while not self._stopping:
             self._wake.clear()

@@ -4,6 +4,8 @@ import asyncio
 from pathlib import Path
 
 from tests.acceptance.fleet import Fleet, run, until
+from tests.acceptance.fleet_load import now
+from tests.support.history import SECOND
 
 
 def test_a_node_frozen_past_its_ttl_is_refused_is_counted_and_rejoins(url: str, tmp_path: Path) -> None:
@@ -13,8 +15,9 @@ def test_a_node_frozen_past_its_ttl_is_refused_is_counted_and_rejoins(url: str, 
         async with Fleet(url, tmp_path, nodes=3, seed=30) as fleet:
             zombie = fleet.nodes[0]
             zombie.kill()
-            zombie.start(TOCSIN_FAILPOINTS="planner.before_write=pause:0.5")
+            zombie.start(TOCSIN_FAILPOINTS="planner.before_write=pause:1")
             node_id = await until_joined(fleet)
+            await fleet.load.everies(60, until=now() + 12 * SECOND, longest=1)
             async with fleet.under_load(per_second=60):
                 for _ in range(5):  # once is nearly always enough; a freeze may miss the moment
                     await fleet.holds_shards(node_id)

@@ -78,30 +78,35 @@ def _one_row_per_fire_time(look: _Look) -> Iterator[Violation]:
     for job_id in of_job.keys() - look.promises.keys():
         yield Violation("phantom", f"rows of a job that nobody defined: {job_id}")
     for promise in look.promises.values():
-        expected = sorted({*_times(promise), *promise.manual})
-        covered: Counter[Instant] = Counter()
-        for row in of_job[promise.job_id]:
-            if row.fire_until is None:
-                covered[row.fire_at] += 1
-                continue
-            times = expected[bisect_left(expected, row.fire_at) : bisect_right(expected, row.fire_until)]
-            times = [time for time in times if time not in promise.manual or time in promise.fire_times]
-            covered.update(times)
-            if len(times) != row.fire_count:
-                words = f"{promise.name}: a run of {row.fire_count} skips covers {len(times)} fire times"
-                yield Violation("fire times", words, row.key)
-        for time in expected:
-            if covered[time] != 1:
-                key = ExecutionKey(promise.job_id, time)
-                yield Violation("fire times", f"{promise.name}: {covered[time]} rows for one fire time", key)
-        for time in sorted(covered.keys() - set(expected)):
-            key = ExecutionKey(promise.job_id, time)
-            yield Violation("phantom", f"{promise.name}: nothing fires at this time", key)
+        yield from _of_one_job(promise, of_job[promise.job_id])
 
 
-def _times(promise: Promise) -> list[Instant]:
+def _of_one_job(promise: Promise, rows: list[Row]) -> Iterator[Violation]:
     times = [time for time in promise.fire_times if promise.ended_before is None or time < promise.ended_before]
-    return times[: promise.most_fires]
+    fired = [row for row in rows if row.fire_until is None and row.fire_at not in promise.manual]
+    if promise.most_fires is not None:
+        if len(fired) > promise.most_fires:
+            yield Violation("fire times", f"{promise.name}: fired {len(fired)} of {promise.most_fires} times")
+        if len(fired) == promise.most_fires:
+            last = max(row.fire_until or row.fire_at for row in rows if row.fire_at not in promise.manual)
+            times = [time for time in times if time <= last]
+    covered: Counter[Instant] = Counter()
+    for row in rows:
+        if row.fire_until is None:
+            covered[row.fire_at] += 1
+            continue
+        inside = times[bisect_left(times, row.fire_at) : bisect_right(times, row.fire_until)]
+        covered.update(inside)
+        if len(inside) != row.fire_count:
+            words = f"{promise.name}: a run of {row.fire_count} skips covers {len(inside)} fire times"
+            yield Violation("fire times", words, row.key)
+    expected = {*times, *promise.manual}
+    for time in sorted(expected):
+        if covered[time] != 1:
+            key = ExecutionKey(promise.job_id, time)
+            yield Violation("fire times", f"{promise.name}: {covered[time]} rows for one fire time", key)
+    for time in sorted(covered.keys() - expected):
+        yield Violation("phantom", f"{promise.name}: nothing fires then", ExecutionKey(promise.job_id, time))
 
 
 def _skipped_because_missed(look: _Look) -> Iterator[Violation]:

@@ -1,9 +1,9 @@
 """One client's connection: uvicorn's, with the limits that uvicorn leaves open.
 
-A request must arrive: its head within a few seconds and a few KiB, its body within half a minute. A client that
-drips bytes, never ends its headers, or goes on sending after it was refused would otherwise hold memory and a
-connection for as long as it likes. How large a body may be is the application's business; here only what comes
-after the answer is bounded. Whatever is not HTTP at all is answered with a problem document too.
+A request must arrive: its head within a few seconds and a few KiB, its body within half a minute or at a decent
+pace. A client that drips bytes, never ends its headers, or goes on sending after it was refused would otherwise
+hold memory and a connection for as long as it likes. How large a body may be is the application's business; here
+only what comes after the answer is bounded. Whatever is not HTTP at all is answered with a problem document too.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from tocsin.api.problems import problem
 
 _HEAD_TIMEOUT: Final = 10.0
 _BODY_TIMEOUT: Final = 30.0
+_SLOWEST_BODY: Final = 16 * 1024  # bytes per second that a longer body must make on average
 _LARGEST_HEAD: Final = 64 * 1024
 _MOST_IGNORED: Final = (
     16 * 1024 * 1024
@@ -29,6 +30,7 @@ class Connection(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._in_head = True
         self._head_bytes = 0
+        self._body_bytes = 0
         self._ignored = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -48,7 +50,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._in_head, self._head_bytes, self._ignored = True, 0, 0
+        self._in_head, self._head_bytes, self._body_bytes, self._ignored = True, 0, 0, 0
         self._wait(_HEAD_TIMEOUT)
 
     def on_headers_complete(self) -> None:
@@ -58,6 +60,7 @@ class Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         super().on_body(body)
+        self._body_bytes += len(body)
         if self.cycle.response_complete:
             self._ignored += len(body)
             if self._ignored > _MOST_IGNORED:
@@ -78,7 +81,11 @@ class Connection(HttpToolsProtocol):
         self._deadline = None if seconds is None else self.loop.call_later(seconds, self._give_up)
 
     def _give_up(self) -> None:
-        self._refuse(408, "the request did not arrive in time")
+        if self._body_bytes > _BODY_TIMEOUT * _SLOWEST_BODY:
+            self._body_bytes = 0  # fast enough so far: another while for the next stretch
+            self._wait(_BODY_TIMEOUT)
+        else:
+            self._refuse(408, "the request did not arrive in time")
 
     def _may_answer(self) -> bool:
         """Whether the wire is free: an answer that is due or under way must not be mixed with another."""

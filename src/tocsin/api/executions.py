@@ -4,7 +4,8 @@ from tocsin.api import wire
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter
 from tocsin.domain.errors import Conflict
 from tocsin.domain.explain import explain
-from tocsin.domain.ids import ExecutionKey, parse_execution_text
+from tocsin.domain.ids import ExecutionKey, parse_execution_text, parse_job_text
+from tocsin.domain.instant import parse_span
 from tocsin.domain.keys import Scope
 from tocsin.domain.lifecycle import LIVE, State
 from tocsin.store.executions import ExecutionFilter, Place
@@ -13,12 +14,12 @@ from tocsin.store.executions import ExecutionFilter, Place
 async def list_executions(call: Call) -> wire.ExecutionPage:
     """Live ones first, then history."""
     state = call.choice("state", tuple(State))
-    return await _page(call, ExecutionFilter(State(state) if state else None, call.query.get("queue")))
+    return await _page(call, State(state) if state else None)
 
 
 async def dead_letters(call: Call) -> wire.ExecutionPage:
     """Executions that failed for good, latest first, with every attempt."""
-    return await _page(call, ExecutionFilter(State.DEAD, call.query.get("queue")), attempts=True)
+    return await _page(call, State.DEAD, attempts=True)
 
 
 async def show(call: Call) -> wire.Execution:
@@ -57,8 +58,17 @@ async def explain_execution(call: Call) -> wire.Explanation:
     return wire.Explanation(wire.execution_view(row, attempts=True), explain(facts, call.context.clock.now()))
 
 
-async def _page(call: Call, where: ExecutionFilter, *, attempts: bool = False) -> wire.ExecutionPage:
-    limit = call.limit()
+async def _page(call: Call, state: State | None, *, attempts: bool = False) -> wire.ExecutionPage:
+    limit, job, lag = call.limit(), call.query.get("job"), call.query.get("min_lag")
+    where = ExecutionFilter(
+        state=state,
+        queue=call.query.get("queue"),
+        job_id=None if job is None else parse_job_text(job),
+        fire_from=call.instant("fire_from"),
+        fire_to=call.instant("fire_to"),
+        min_lag=None if lag is None else parse_span(lag, "min_lag"),
+        error=call.query.get("error"),
+    )
     place = wire.decode_cursor(call.query.get("cursor"), wire.ExecutionPlace)
     after = Place(*place) if place else None
     rows = await call.context.executions.list(call.caller.tenant_id, where, after, limit)
@@ -77,7 +87,17 @@ def _key(call: Call) -> ExecutionKey:
     return parse_execution_text(call.path["execution_id"])
 
 
-_QUEUE = Parameter("queue", "Only executions of this queue")
+_TIME = {"type": "string", "format": "date-time"}
+_NARROWER = (
+    LIMIT,
+    CURSOR,
+    Parameter("queue", "Only executions of this queue"),
+    Parameter("job", "Only executions of this job"),
+    Parameter("fire_from", "Only fire times at this instant or later", _TIME),
+    Parameter("fire_to", "Only fire times before this instant", _TIME),
+    Parameter("min_lag", "Only executions that started at least this late: 500ms, 2s"),
+    Parameter("error", "Only finished executions whose reason or error contains this, in any case"),
+)
 _STATE = Parameter(
     "state", "Only executions in this state", {"type": "string", "enum": [str(s) for s in State]}
 )
@@ -86,7 +106,7 @@ ENDPOINTS = (
     Endpoint(
         method="GET", path="/v1/executions", handler=list_executions,
         summary="List executions: live ones (newest job first), then finished ones (latest first)",
-        answer=wire.ExecutionPage, parameters=(LIMIT, CURSOR, _STATE, _QUEUE),
+        answer=wire.ExecutionPage, parameters=(*_NARROWER, _STATE),
     ),
     Endpoint(
         method="GET", path=_EXECUTION, handler=show, summary="Show an execution with its attempts",
@@ -114,6 +134,6 @@ ENDPOINTS = (
     Endpoint(
         method="GET", path="/v1/dead-letters", handler=dead_letters,
         summary="Executions that failed for good, latest first", answer=wire.ExecutionPage,
-        parameters=(LIMIT, CURSOR, _QUEUE),
+        parameters=_NARROWER,
     ),
 )  # fmt: skip

@@ -87,11 +87,13 @@ class Finish(msgspec.Struct, frozen=True):
 
 
 class Again(msgspec.Struct, frozen=True):
-    """An execution tries again: when, and the record of the attempt that failed."""
+    """An execution tries again: when, the record of the attempt that failed, and how it ends instead if it was
+    asked to stop."""
 
     claim: Claim
     run_at: Instant
     record: str
+    stopped: Finish
 
 
 class Requeue(msgspec.Struct, frozen=True):
@@ -193,14 +195,14 @@ class PostgresQueue:
             return []
         return await self._not_in_history(claims)
 
-    async def retry(self, agains: Sequence[Again]) -> list[Claim]:
-        """Put executions back for another attempt. Returns the claims that were lost before."""
+    async def retry(self, agains: Sequence[Again]) -> list[Again]:
+        """Put executions back for another attempt. Returns those that are not: lost before, or asked to stop."""
         claims = [again.claim for again in agains]
         rows = await self._database.fetch(
             _sql("retry"), self._cell, *_keys(claims), [a.run_at for a in agains], [a.record for a in agains]
         )
         kept = {row["place"] for row in rows}
-        return [claim for place, claim in enumerate(claims) if place not in kept]
+        return [again for place, again in enumerate(agains) if place not in kept]
 
     async def extend(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[Claim]]:
         """Heartbeat. Returns the claims that were lost and those whose cancellation was asked for."""

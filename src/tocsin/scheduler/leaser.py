@@ -109,9 +109,10 @@ class Leaser:
         """Hand everything over and leave the fleet."""
         held = list(self._leases.trusted())
         self._leases.drop()
+        # Gone first, so that those who hear of the free shards already reckon without us.
+        await self._store.leave(self.node_id)
         if held:
             await self._store.give(self.node_id, held)
-        await self._store.leave(self.node_id)
 
     async def _renew(self) -> Renewal:
         asked = self._clock.monotonic()

@@ -1,26 +1,33 @@
 """Executions as users see them: live and finished ones in one shape, cancel, retry."""
 
+from datetime import timedelta
 from typing import Final, TypeAlias
 from uuid import UUID
 
 import msgspec
 
+from tocsin.db.conditions import Conditions, containing
 from tocsin.db.pool import Database, Record
 from tocsin.db.statements import statement
 from tocsin.domain.errors import Conflict, NotFound
 from tocsin.domain.ids import ExecutionKey, execution_text
-from tocsin.domain.instant import Instant
+from tocsin.domain.instant import Instant, Span
 from tocsin.domain.lifecycle import FINAL, LIVE, State
 
 CELL: Final = 0
 Rows: TypeAlias = list[Record]
 
 
-class ExecutionFilter(msgspec.Struct, frozen=True):
-    """What a listing is narrowed to."""
+class ExecutionFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """What a listing is narrowed to. The range is of fire times; it includes its start and excludes its end."""
 
     state: State | None = None
     queue: str | None = None
+    job_id: UUID | None = None
+    fire_from: Instant | None = None
+    fire_to: Instant | None = None
+    min_lag: Span | None = None
+    error: str | None = None
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
@@ -107,40 +114,57 @@ class ExecutionStore:
         raise Conflict(f"cannot retry an execution that is {row['state']}")
 
     async def _live(self, tenant_id: int, where: ExecutionFilter, after: Place | None, limit: int) -> Rows:
+        if where.error is not None:
+            return []  # errors are known of what is over
+        inner = Conditions()
+        inner.add("e.cell = {}", CELL)
+        inner.add("e.tenant_id = {}", tenant_id)
+        inner.add("(e.job_id, e.fire_at) < ({}::uuid,", after and after.job_id)
+        if after is not None:
+            inner.continue_with("{}::timestamptz)", after.fire_at)
+        inner.add("e.queue = {}", where.queue)
+        inner.add("e.job_id = {}", where.job_id)
+        inner.add("e.fire_at >= {}", where.fire_from)
+        inner.add("e.fire_at < {}", where.fire_to)
+        inner.add("e.started_at - e.due_at >= {}", _interval(where.min_lag))
+        outer = Conditions(after=inner)
+        outer.add("state = {}", where.state)
         return await self._database.fetch(
-            f"""SELECT * FROM ({_sql("live_columns")}
-                WHERE e.cell = $1 AND e.tenant_id = $2 AND ($3::uuid IS NULL OR (e.job_id, e.fire_at) < ($3, $4))
-                  AND ($5::text IS NULL OR e.queue = $5)
-                ORDER BY e.job_id DESC, e.fire_at DESC) AS page
-                WHERE $6::text IS NULL OR state = $6 LIMIT $7""",  # noqa: S608
-            CELL,
-            tenant_id,
-            after and after.job_id,
-            after and after.fire_at,
-            where.queue,
-            where.state,
-            limit,
+            f"SELECT * FROM ({_sql('live_columns')} WHERE {inner} ORDER BY e.job_id DESC, e.fire_at DESC) AS page"  # noqa: S608
+            f" WHERE {outer} LIMIT {limit:d}",
+            *inner.values,
+            *outer.values,
         )
 
     async def _finished(
         self, tenant_id: int, where: ExecutionFilter, after: Place | None, limit: int
     ) -> Rows:
+        inner = Conditions()
+        inner.add("h.tenant_id = {}", tenant_id)
+        if after is not None:
+            inner.add("h.finished_at <= {}", after.finished_at)  # the row comparison alone would not prune
+            inner.add("(h.finished_at, h.job_id, h.fire_at) < ({}::timestamptz,", after.finished_at)
+            inner.continue_with("{}::uuid,", after.job_id)
+            inner.continue_with("{}::timestamptz)", after.fire_at)
+        inner.add("h.queue = {}", where.queue)
+        inner.add("h.state = {}", where.state)
+        inner.add("h.job_id = {}", where.job_id)
+        inner.add("h.fire_at >= {}", where.fire_from)
+        inner.add("h.finished_at >= {}", where.fire_from)  # nothing ends before it fires; prunes partitions
+        inner.add("h.fire_at < {}", where.fire_to)
+        inner.add("h.started_at - h.due_at >= {}", _interval(where.min_lag))
+        inner.add("lower(h.reason) LIKE {}", containing(where.error))
         # The literal condition lets the planner use the small index of dead ones.
-        dead = "AND h.state = 'dead'" if where.state == State.DEAD else ""
+        dead = " AND h.state = 'dead'" if where.state == State.DEAD else ""
         return await self._database.fetch(
-            f"""{_sql("history_columns")}
-                WHERE h.tenant_id = $1 AND ($2::timestamptz IS NULL OR h.finished_at <= $2)
-                  AND ($2::timestamptz IS NULL OR (h.finished_at, h.job_id, h.fire_at) < ($2, $3::uuid, $4::timestamptz))
-                  AND ($5::text IS NULL OR h.queue = $5) AND ($6::text IS NULL OR h.state = $6) {dead}
-                ORDER BY h.finished_at DESC, h.job_id DESC, h.fire_at DESC LIMIT $7""",
-            tenant_id,
-            after and after.finished_at,
-            after and after.job_id,
-            after and after.fire_at,
-            where.queue,
-            where.state,
-            limit,
+            f"{_sql('history_columns')} WHERE {inner}{dead}"
+            f" ORDER BY h.finished_at DESC, h.job_id DESC, h.fire_at DESC LIMIT {limit:d}",
+            *inner.values,
         )
+
+
+def _interval(span: Span | None) -> timedelta | None:
+    return None if span is None else timedelta(microseconds=span)
 
 
 def _sql(name: str) -> str:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from tocsin.db.conditions import Conditions, containing
 from tocsin.db.pool import Database, Record, Session, columns
 from tocsin.db.statements import statement
 from tocsin.domain.errors import Conflict, NotFound, Refused
@@ -112,7 +113,7 @@ class JobStore:
 
     async def list(self, tenant_id: int, where: JobFilter, before: UUID | None, limit: int) -> list[Record]:
         """A page, newest first, of jobs older than `before`."""
-        inner, outer = _Conditions(), _Conditions()
+        inner = Conditions()
         inner.add("j.tenant_id = {}", tenant_id)
         inner.add("j.id < {}", before)
         inner.add("j.kind = {}", where.kind)
@@ -120,13 +121,11 @@ class JobStore:
         inner.add(
             "j.tags && {}::text[]" if where.any_tag else "j.tags @> {}::text[]", list(where.tags) or None
         )
-        inner.add(
-            "lower(j.name) LIKE {}", None if where.name is None else f"%{_literally(where.name.lower())}%"
-        )
+        inner.add("lower(j.name) LIKE {}", containing(where.name))
         inner.add("j.target ->> 'kind' = {}", where.target)
         inner.add("j.created_at >= {}", where.created_from)
         inner.add("j.created_at < {}", where.created_to)
-        outer.after(inner)
+        outer = Conditions(after=inner)
         outer.add("state = {}", where.state)
         outer.add("next_fire_at >= {}", where.next_fire_from)
         outer.add("next_fire_at < {}", where.next_fire_to)
@@ -136,33 +135,6 @@ class JobStore:
             *inner.values,
             *outer.values,
         )
-
-
-class _Conditions:
-    """Conditions of a WHERE clause, only those asked for, so that the planner sees what it can use an index for."""
-
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-        self.values: list[Any] = []
-        self._before = 0
-
-    def after(self, other: "_Conditions") -> None:
-        """Number the placeholders after those of another clause in the same statement."""
-        self._before = len(other.values)
-
-    def add(self, text: str, value: Any) -> None:
-        """Ask for a condition unless its value is None."""
-        if value is not None:
-            self.values.append(value)
-            self._texts.append(text.format(f"${self._before + len(self.values)}"))
-
-    def __str__(self) -> str:
-        return " AND ".join(self._texts) or "true"
-
-
-def _literally(text: str) -> str:
-    """A user's text as part of a LIKE pattern, meaning just itself."""
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 class _TakenNames(Exception):

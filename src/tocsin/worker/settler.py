@@ -113,6 +113,13 @@ class Settler:
                 finishes.append(decided)
             else:
                 agains.append(decided)
+        lost = await self._finish(finishes)
+        if agains:
+            lost += await self._finish([again.stopped for again in await self._queue.retry(agains)])
+        self._count(finishes, agains, lost)
+
+    async def _finish(self, finishes: list[Finish]) -> list[Held]:
+        """Returns the claims that were lost before."""
         lost: list[Held] = []
         plain = [finish for finish in finishes if finish.claim.overlap is None]
         solo = [finish for finish in finishes if finish.claim.overlap is not None]
@@ -120,9 +127,7 @@ class Settler:
             lost += await self._queue.finish(plain)
         if solo:
             lost += await self._queue.finish_solo(solo)
-        if agains:
-            lost += await self._queue.retry(agains)
-        self._count(finishes, agains, lost)
+        return lost
 
     def _decide(self, settlement: Settlement) -> Finish | Again:
         claim, outcome = settlement.claim, settlement.outcome
@@ -133,7 +138,14 @@ class Settler:
         attempts_made = claim.attempt - claim.earlier_attempts
         decision = decide(outcome, self._retry(claim), attempts_made, settlement.finished_at, random.random())
         if isinstance(decision, TryAgain):
-            return Again(claim, decision.run_at, _record(settlement, self._node_id))
+            stopped = Finish(
+                claim,
+                State.CANCELLED,
+                settlement.finished_at,
+                msgspec.json.encode(outcome).decode(),
+                "asked to stop while it ran",
+            )
+            return Again(claim, decision.run_at, _record(settlement, self._node_id), stopped)
         error = outcome.error if decision.state is not State.SUCCEEDED else None
         return Finish(
             claim,

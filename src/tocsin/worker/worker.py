@@ -93,6 +93,9 @@ class Worker:
         """Claim nothing more, give back what has not started, finish what has, write it all down."""
         self._claiming.stop()
         self._starting.stop()
+        # A claim or start under way still adds to the timetable or the runner; only then is all of it there.
+        await self._claiming.ended()
+        await self._starting.ended()
         held = self.timetable.pop_all()
         try:
             if held:

@@ -1,5 +1,6 @@
 -- Put failed executions back for another attempt. Called by PostgresQueue.settle.
 -- Locks: the rows, by primary key; fenced by token. The failed attempt joins the execution's own record.
+-- An execution that was asked to stop is not tried again: it is not returned, and the caller ends it.
 -- run_at always lies at or after now: lane floors rely on nothing entering the queue below them.
 UPDATE executions e
 SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL,
@@ -9,4 +10,5 @@ SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL,
 FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::jsonb[])
     WITH ORDINALITY AS r (job_id, fire_at, token, run_at, record, place)
 WHERE e.cell = $1 AND e.job_id = r.job_id AND e.fire_at = r.fire_at AND e.claim_token = r.token
+  AND NOT e.cancel_requested
 RETURNING r.place::integer - 1 AS place

@@ -12,5 +12,5 @@ LEFT JOIN LATERAL (
 ) AS live ON true
 LEFT JOIN LATERAL (
     SELECT min(e.fire_at) AS fire_at FROM executions e
-    WHERE e.cell = j.cell AND e.job_id = j.id AND e.started_at IS NULL AND e.attempt = 1
+    WHERE e.cell = j.cell AND e.job_id = j.id AND e.started_at IS NULL AND e.attempt = 1 AND e.cause = 'schedule'
 ) AS planned ON true

@@ -1,0 +1,43 @@
+"""Jobs fire at their instant: never before it, and not long after."""
+
+from pathlib import Path
+
+from tests.acceptance.fleet import Fleet, run, until
+from tests.acceptance.fleet_load import now
+from tests.support.history import SECOND
+
+# Other tests share this machine, so only what is plainly wrong fails here; the measured lag is printed.
+GENEROUS = SECOND
+
+
+def test_a_job_created_two_seconds_ahead_fires_on_time(url: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Fleet(url, tmp_path, nodes=1, ttl=10.0) as fleet:
+            await fleet.load.one_offs(now() + 2 * SECOND + shift * 50_000 for shift in range(20))
+            await fleet.judge()
+            report_lags([hit.received_at - hit.key.fire_at for hit in fleet.sink.hits])
+
+    run(scenario())
+
+
+def test_every_second_fires_on_every_second_without_drift(url: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Fleet(url, tmp_path, nodes=1, ttl=10.0) as fleet:
+            job = await fleet.load.every(1, until=now() + 11 * SECOND)
+            assert job.job_id is not None
+            await until(lambda: len(fleet.sink.of_job(job.job_id)) >= 10, 30, "it did not fire ten times")
+            await fleet.judge()
+            hits = fleet.sink.of_job(job.job_id)
+            fired = [hit.key.fire_at for hit in hits]
+            assert fired == list(range(fired[0], fired[0] + len(fired) * SECOND, SECOND))
+            assert fired[0] % SECOND == 0
+            report_lags([hit.received_at - hit.key.fire_at for hit in hits])
+
+    run(scenario())
+
+
+def report_lags(lags: list[int]) -> None:
+    """Say how late the calls came, and fail if one was early or absurdly late."""
+    print("lags in ms:", " ".join(f"{lag / 1000:.1f}" for lag in sorted(lags)))
+    assert min(lags) >= 0
+    assert max(lags) < GENEROUS
