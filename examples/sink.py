@@ -45,15 +45,21 @@ class Sink(BaseHTTPRequestHandler):
             flush=True,
         )
         status = _status(self.path, attempt)
-        words = f"{status}\n".encode()
+        try:
+            self._send(status, f"{status}\n".encode())
+        except ConnectionError:
+            print("  the caller hung up before the answer", flush=True)
+            self.close_connection = True
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815 - the base class's names
+
+    def _send(self, status: int, words: bytes) -> None:
         self.send_response(status)
         self.send_header("content-type", "text/plain")
         self.send_header("content-length", str(len(words)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(words)
-
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815 - the base class's names
 
     def log_message(self, *_: Any) -> None:
         """Our own line says more than the default one."""

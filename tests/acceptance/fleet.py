@@ -24,6 +24,7 @@ from tests.support.checker import Verdict, check
 from tests.support.history import Fault, History, read_database, read_leases, watch_leases
 from tests.support.processes import Process, Processes, free_port, state_of
 from tests.support.sink import Sink
+from tocsin.db.embedded import EmbeddedServer
 from tocsin.db.pool import open_connection
 
 TTL = 2.0
@@ -54,15 +55,18 @@ class Fleet:
         self._processes = Processes(directory)
         port = free_port()
         self.client = Client(port)
-        common = {
-            "lease_ttl": str(ttl),
-            "claim_ttl": str(ttl),
-            "horizon": "6",  # a little more than the planner's pace, so that planning goes on during the whole run
-            "allow_loopback": "true",
-            "admin_key": KEY,
-            "log_format": "json",
-            "supervised": "1",
-        } | environment
+        common = (
+            {
+                "lease_ttl": str(ttl),
+                "claim_ttl": str(ttl),
+                "horizon": "6",  # a little more than the planner's pace, so that planning goes on during the whole run
+                "allow_loopback": "true",
+                "admin_key": KEY,
+                "log_format": "json",
+                "supervised": "1",
+            }
+            | environment
+        )
         database = ("--database-url", url)
         self._migration = self._processes.tocsin("migrate", "migrate", *database, **common)
         self.api = self._processes.tocsin("api", "api", "--port", str(port), *database, **common)
@@ -136,6 +140,15 @@ class Fleet:
         fault.ended_at = now()
         return fault
 
+    async def crash_database(self, server: EmbeddedServer) -> Fault:
+        """What `pg_ctl stop -m immediate` does: no checkpoint, no goodbye; the next start recovers from the log."""
+        process = server._process
+        assert process is not None
+        fault = self.note("database crash", "database")
+        process.send_signal(signal.SIGQUIT)
+        fault.proof = f"exit code {await asyncio.to_thread(process.wait, 30)}"
+        return fault
+
     def crashed(self, victim: Process, point: str) -> None:
         """Note that a process crashed itself at an armed failpoint."""
         assert victim.exit_code == -signal.SIGKILL, victim.last_words()
@@ -155,11 +168,7 @@ class Fleet:
 
     async def query(self, sql: str, *args: Any) -> list[Any]:
         """Ask the database something."""
-        connection = await open_connection(self.url, name="test observer")
-        try:
-            return await connection.fetch(sql, *args)
-        finally:
-            await connection.close()
+        return await query(self.url, sql, *args)
 
     async def shards_of(self) -> dict[int, list[int]]:
         """Node ids and the shards they lease at the moment."""
@@ -202,10 +211,6 @@ class Fleet:
         wanted = [f'{label}="{value}"' for label, value in labels.items()]
         return sum(float(value) for shown, value in lines if all(label in shown for label in wanted))
 
-    async def live(self) -> int:
-        """How many executions are not over."""
-        return int((await self.query("SELECT count(*) AS number FROM executions"))[0]["number"])
-
     # Coming to rest
 
     async def come_to_rest(self, seconds: float = _REST_PATIENCE) -> None:
@@ -215,21 +220,7 @@ class Fleet:
                 process.start()
         await until(lambda: self.client.works("/readyz"), _START_PATIENCE, "the API is not ready")
 
-        async def at_rest() -> bool:
-            return not await self._unfinished()
-
-        try:
-            await until(at_rest, seconds, "something is still unfinished")
-        except AssertionError as error:
-            raise AssertionError(f"{error}, such as {(await self._unfinished())[:5]}") from None
-
-    async def _unfinished(self) -> list[Any]:
-        """Live executions and recurring jobs whose schedule is not exhausted."""
-        return await self.query(
-            "SELECT job_id, fire_at, run_at, node_id, deadline_at, started_at, attempt FROM executions UNION ALL"
-            " SELECT id, next_fire_at, NULL, NULL, NULL, NULL, NULL FROM jobs"
-            " WHERE kind = 'recurring' AND state = 'active'"
-        )
+        await come_to_rest(self.url, seconds)
 
     async def history(self) -> History:
         """What everybody saw up to now."""
@@ -250,10 +241,42 @@ class Fleet:
         await self.come_to_rest()
         history = await self.history()
         verdict = check(history)
-        history.save(self._directory / "history.json")
-        assert verdict.good, f"{verdict.report()}\nthe whole run: {self._directory / 'history.json'}"
+        if not verdict.good:
+            history.save(self._directory / "history.json")
+            raise AssertionError(f"{verdict.report()}\nthe whole run: {self._directory / 'history.json'}")
         print(verdict.report())
         return verdict
+
+
+async def come_to_rest(url: str, seconds: float = _REST_PATIENCE) -> None:
+    """Wait until every schedule is exhausted and nothing is live."""
+
+    async def at_rest() -> bool:
+        return not await _unfinished(url)
+
+    try:
+        await until(at_rest, seconds, "something is still unfinished", every=0.1)
+    except AssertionError as error:
+        raise AssertionError(f"{error}, such as {(await _unfinished(url))[:5]}") from None
+
+
+async def query(url: str, sql: str, *args: Any) -> list[Any]:
+    """Ask a database something."""
+    connection = await open_connection(url, name="test observer")
+    try:
+        return await connection.fetch(sql, *args)
+    finally:
+        await connection.close()
+
+
+async def _unfinished(url: str) -> list[Any]:
+    """Live executions, and recurring jobs whose schedule is not exhausted."""
+    return await query(
+        url,
+        "SELECT job_id, fire_at, run_at, node_id, deadline_at, started_at, attempt FROM executions UNION ALL"
+        " SELECT id, next_fire_at, NULL, NULL, NULL, NULL, NULL FROM jobs"
+        " WHERE kind = 'recurring' AND state = 'active'",
+    )
 
 
 async def until(

@@ -75,7 +75,7 @@ class Load:
                 at = now() + round(self._rng.uniform(0.05, ahead) * SECOND)
                 tasks.create_task(self.one_off(at, self._rng.choice(_PATHS)))
                 if number % 20 == 0:
-                    tasks.create_task(self.every(self._rng.randint(1, 3), until=now() + 8 * SECOND))
+                    tasks.create_task(self.every(self._rng.randint(1, 3), until=now() + 5 * SECOND))
                 if await _is_set_within(stop, self._rng.uniform(0.5, 1.5) / per_second):
                     return
 

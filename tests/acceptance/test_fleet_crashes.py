@@ -79,7 +79,9 @@ async def crash_repeatedly(fleet: Fleet, node: Process, point: str) -> None:
 def test_the_rounds_above_name_every_point_in_the_source() -> None:
     source = Path(tocsin.__file__).parent
     named = {
-        point for file in source.rglob("*.py") for point in re.findall(r'reach\("([\w.]+)"\)', file.read_text())
+        point
+        for file in source.rglob("*.py")
+        for point in re.findall(r'reach\("([\w.]+)"\)', file.read_text())
     }
     assert named - {"planner.before_commit"} == {point for points in ROUNDS for point in points}
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +32,7 @@ def test_an_immediate_restart_of_postgresql_loses_nothing_and_firing_resumes_by_
         async with Fleet(database_url, tmp_path, nodes=3, seed=50) as fleet:
             async with fleet.under_load(per_second=60):
                 await until(lambda: fleet.calls_under_way() > 3, 30, "no calls are under way")
-                crash(own_cluster, fleet)
+                await fleet.crash_database(own_cluster.server)
                 await says_unavailable(fleet)
                 await own_cluster.server.start()
                 await fires_again(fleet)
@@ -53,15 +52,6 @@ def test_connections_cut_in_the_middle_of_everything_lose_nothing(url: str, tmp_
             await fleet.judge()
 
     run(scenario())
-
-
-def crash(cluster: Cluster, fleet: Fleet) -> None:
-    """What `pg_ctl stop -m immediate` does: no checkpoint, no goodbye; the next start recovers from the log."""
-    process = cluster.server._process
-    assert process is not None
-    fault = fleet.note("database crash", "database")
-    process.send_signal(signal.SIGQUIT)
-    fault.proof = f"exit code {process.wait(30)}"
 
 
 async def says_unavailable(fleet: Fleet) -> None:

@@ -11,7 +11,9 @@ from tests.support.history import SECOND
 LONG_TTL = 60.0
 
 
-def test_a_rolling_restart_loses_nothing_repeats_nothing_and_waits_for_nobody(url: str, tmp_path: Path) -> None:
+def test_a_rolling_restart_loses_nothing_repeats_nothing_and_waits_for_nobody(
+    url: str, tmp_path: Path
+) -> None:
     async def scenario() -> None:
         async with Fleet(url, tmp_path, nodes=3, ttl=LONG_TTL, seed=40) as fleet:
             await fleet.load.everies(60, until=now() + 12 * SECOND)
@@ -30,7 +32,9 @@ def test_a_rolling_restart_loses_nothing_repeats_nothing_and_waits_for_nobody(ur
             failing = {hit.key for hit in fleet.sink.hits if hit.status == 500}
             repeated = [row for row in history.finals if row.attempt > 1 and row.key not in failing]
             assert not repeated, f"draining cost {len(repeated)} attempts, such as {repeated[0]}"
-            lag = max(hit.received_at - hit.key.fire_at for hit in fleet.sink.hits if hit.attempt == 1) / SECOND
+            lag = (
+                max(hit.received_at - hit.key.fire_at for hit in fleet.sink.hits if hit.attempt == 1) / SECOND
+            )
             assert lag < LONG_TTL / 3, f"something waited {lag:.1f} s for a claim to expire"
 
     run(scenario())

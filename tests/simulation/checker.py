@@ -15,7 +15,7 @@ import msgspec
 from tests.simulation.records import Change, Promise, Records, Row
 from tests.simulation.target import Hit
 from tocsin.domain.ids import ExecutionKey
-from tocsin.domain.instant import MINUTE, Instant
+from tocsin.domain.instant import Instant
 from tocsin.domain.lifecycle import TRANSITIONS, Event, State
 
 
@@ -241,7 +241,8 @@ def _ends_are_true(look: _Look) -> Iterator[Violation]:
         if row.state == State.SUCCEEDED and promise is not None and promise.called and not any(h.good for h in mine):
             told = [hit.fate for hit in mine]
             yield Violation("truth", f"succeeded, but its call was told {told}", row.key)
-        if row.state == State.DEAD and any(hit.good and hit.heard for hit in mine) and not _given_up(look, row):
+        given_up = _given_up(look, row) or "the worker stopped" in (row.reason or "")
+        if row.state == State.DEAD and any(hit.good and hit.heard for hit in mine) and not given_up:
             yield Violation("truth", "dead, but its call went well", row.key)
         if row.state == State.EXPIRED:
             if promise is None or promise.start_within is None:
@@ -272,6 +273,31 @@ def _cancellations_kept(look: _Look) -> Iterator[Violation]:
             states = [row.state for row in look.rows[cancellation.key]]
             if states != ["cancelled"]:
                 yield Violation("cancel", f"answered cancelled, ended as {states}", cancellation.key)
+
+
+def _cancelled_by_somebody(look: _Look) -> Iterator[Violation]:
+    asked = {cancellation.key for cancellation in look.records.cancellations}
+    for row in look.run_rows():
+        promise = look.promises.get(row.job_id)
+        if row.state == State.CANCELLED and row.key not in asked and (promise is None or promise.overlap != "replace"):
+            yield Violation("cancel", "cancelled, although nobody called it off", row.key)
+
+
+def _no_overlap(look: _Look) -> Iterator[Violation]:
+    """Of a job that must not overlap, one execution has the floor from its first start to its end."""
+    holder: dict[object, ExecutionKey] = {}
+    for change in look.records.changes:
+        promise = look.promises.get(change.job_id)
+        if promise is None or promise.overlap == "allow":
+            continue
+        other = holder.get(change.job_id)
+        if change.what in ("gone", "ended"):
+            if other == change.key:
+                del holder[change.job_id]
+        elif change.state == State.RUNNING:
+            if other is not None and other != change.key:
+                yield Violation("solo", f"started while {other.fire_at} was not over", change.key)
+            holder[change.job_id] = change.key
 
 
 def _epochs_grow(look: _Look) -> Iterator[Violation]:
@@ -311,7 +337,8 @@ _RULES = (
     _calls_explained,
     _ends_are_true,
     _cancellations_kept,
+    _cancelled_by_somebody,
+    _no_overlap,
     _epochs_grow,
     _plans_by_holders,
 )
-assert MINUTE  # kept for rules over minutes

@@ -24,6 +24,7 @@ class Promise(msgspec.Struct, kw_only=True):
     called: bool = True
     """Whether its calls can be seen by the target."""
     start_within: Span | None = None
+    overlap: str = "allow"
     manual: list[Instant] = []
     """Fires that somebody asked for."""
     ended_before: Instant | None = None
@@ -51,7 +52,7 @@ class Row(msgspec.Struct, kw_only=True):
     token: int | None = None
     fire_until: Instant | None = None
     fire_count: int = 1
-    earlier_attempts: int = 0
+    reason: str | None = None
 
     @property
     def key(self) -> ExecutionKey:
@@ -125,7 +126,7 @@ async def read_records(database: Database, **seen: Any) -> Records:
     """Gather what the database kept; `seen` is what only the simulation knows."""
     rows = await database.fetch(
         "SELECT job_id, fire_at, state, attempt, attempts, started_at, finished_at, claim_token AS token, fire_until,"
-        " fire_count FROM history ORDER BY job_id, fire_at, finished_at"
+        " fire_count, reason FROM history ORDER BY job_id, fire_at, finished_at"
     )
     live = await database.fetch(
         "SELECT job_id, fire_at, 'live' AS state, attempt, attempts, started_at, claim_token AS token"

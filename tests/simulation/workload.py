@@ -11,7 +11,7 @@ from tocsin.domain.errors import Conflict
 from tocsin.domain.ids import ExecutionKey, shard_of
 from tocsin.domain.instant import MINUTE, SECOND, Instant, format_instant, parse_span
 from tocsin.domain.job import Definition, check_definition
-from tocsin.domain.policy import Misfire, MisfirePolicy, Policies, Retry
+from tocsin.domain.policy import Misfire, MisfirePolicy, Overlap, Policies, Retry
 from tocsin.domain.schedule import Schedule, read_schedule, rule_of
 from tocsin.domain.target import HttpTarget, NoopTarget
 from tocsin.store.control import JobControl
@@ -75,7 +75,7 @@ class Clients:
             every = seconds * SECOND
             schedule = Schedule(every=f"{seconds}s", ends_at=format_instant(until), max_fires=most)
         times = list(range((now // every + 1) * every, until + 1, every))
-        await self._define(f"{schedule.cron or every} {policy}", schedule, times, misfire=Misfire(policy))
+        await self._define(f"{schedule.cron or every // SECOND} {policy}", schedule, times, misfire=Misfire(policy))
 
     async def _define(
         self, name: str, schedule: Schedule, times: list[Instant], misfire: Misfire = Misfire()
@@ -84,12 +84,13 @@ class Clients:
         retry = Retry(rng.choice((1, 3, 5, 8)), f"{rng.choice((300, 1000))}ms", "3s", 2.0, rng.choice((0.0, 0.5)))
         start_within = rng.choice(("2s", "5s")) if rng.random() < 0.15 else None
         called = rng.random() < 0.95
+        overlap = rng.choice((*Overlap, *[Overlap.ALLOW] * 4)) if schedule.recurring else Overlap.ALLOW
         definition = Definition(
             read_schedule(schedule, now),
             HttpTarget("http://target.example/") if called else NoopTarget(),
             queue=rng.choice(("default", "default", "other")),
             priority=rng.choice((3, 5)),
-            policies=Policies(retry, misfire, timeout=f"{rng.choice((3, 8))}s", start_within=start_within),
+            policies=Policies(retry, misfire, overlap, timeout=f"{rng.choice((3, 8))}s", start_within=start_within),
         )
         check_definition(definition)
         job_id = UUID(int=rng.getrandbits(128))
@@ -106,6 +107,7 @@ class Clients:
             least_backoff=round(parse_span(retry.initial_backoff, "") * (1 - retry.jitter)),
             called=called,
             start_within=None if start_within is None else parse_span(start_within, ""),
+            overlap=overlap,
         )
 
     async def _cancel_execution(self, job_id: UUID) -> None:

@@ -85,7 +85,7 @@ class Contract:
 
     def _promise(self, method: str, path: str, status: int) -> dict[str, Any] | None:
         for template, pattern in self._paths.items():
-            operation = self.document["paths"][template].get(method.lower())
+            operation = self.document["paths"][template].get("get" if method == "HEAD" else method.lower())
             if operation and pattern.fullmatch(path) and str(status) in operation["responses"]:
                 content: dict[str, Any] = operation["responses"][str(status)]["content"]
                 return content

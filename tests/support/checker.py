@@ -28,7 +28,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tests.support.history import Create, Hit, History, Key, LeaseChange, Row
+from tests.support.history import Create, History, Hit, Key, LeaseChange, Row
 
 _LIVE = ("queued", "claimed", "running")
 _FINAL = ("succeeded", "dead", "cancelled", "skipped", "expired")
@@ -105,9 +105,13 @@ class _Run:
         for row in (*history.lives, *history.finals):
             self.rows_of_job[row.key.job_id].append(row)
             self.row_of_key[row.key] = row
-        self.hits_of_key: dict[Key, list[Hit]] = defaultdict(list)
+        self.hits_of_key: dict[Key, list[Hit]] = {}
         for hit in history.hits:
-            self.hits_of_key[hit.key].append(hit)
+            self.hits_of_key.setdefault(hit.key, []).append(hit)
+
+    def hits(self, key: Key) -> list[Hit]:
+        """The calls of one execution."""
+        return self.hits_of_key.get(key, [])
 
     def _jobs_that_should_be(self) -> Iterator[tuple[str, Create]]:
         for create in self.history.creates:
@@ -217,9 +221,9 @@ def _successes(run: _Run) -> Iterator[Violation]:
     for row in run.row_of_key.values():
         if row.state != "succeeded":
             continue
-        good = [hit.attempt for hit in run.hits_of_key[row.key] if 200 <= hit.status < 300]
+        good = [hit.attempt for hit in run.hits(row.key) if 200 <= hit.status < 300]
         if row.attempt not in good:
-            seen = {hit.attempt: hit.status for hit in run.hits_of_key[row.key]}
+            seen = {hit.attempt: hit.status for hit in run.hits(row.key)}
             yield Violation(
                 "I9", f"attempt {row.attempt} counts as succeeded, but the sink saw {seen}", row.key
             )
@@ -236,7 +240,7 @@ def _cancellations(run: _Run) -> Iterator[Violation]:
                 yield Violation("I10", f"answered cancelled, but it ended as {row.state}", row.key)
             # A frozen worker may still send what the record already counts as a lost attempt; nothing else may.
             explained = {record.number for record in row.attempts if record.verdict == "lost"}
-            late = [hit for hit in run.hits_of_key[row.key] if hit.attempt not in explained]
+            late = [hit for hit in run.hits(row.key) if hit.attempt not in explained]
             if row.attempts:
                 late = [hit for hit in late if hit.mono > cancel.mono]
             if late:
@@ -302,23 +306,26 @@ def _counts(run: _Run) -> dict[str, int]:
 
 def _timeline(run: _Run, key: Key) -> list[str]:
     """Everything known about one execution, and the faults of the run, in order."""
-    moments: list[tuple[int, str]] = [(key.fire_at, "fire time")]
+    return [f"{(at - key.fire_at) / 1e6:+10.3f} s  {words}" for at, words in sorted(_moments(run, key))]
+
+
+def _moments(run: _Run, key: Key) -> Iterator[tuple[int, str]]:
+    yield key.fire_at, "fire time"
     create = run.create_of_id.get(key.job_id)
     if create is not None:
-        moments.append((create.invoked_at, f"create {create.label} asked for"))
-        moments.append((create.answered_at, f"create answered: {create.answer}"))
-    for hit in run.hits_of_key[key]:
-        moments.append((hit.received_at, f"call of attempt {hit.attempt}, answered {hit.status}"))
+        yield create.invoked_at, f"create {create.label} asked for"
+        yield create.answered_at, f"create answered: {create.answer}"
+    for cancel in run.history.cancels:
+        if cancel.key == key:
+            yield key.fire_at, f"cancel answered: {cancel.answer}"
+    for hit in run.hits(key):
+        yield hit.received_at, f"call of attempt {hit.attempt}, answered {hit.status}"
     for row in (*run.history.finals, *run.history.lives):
         if row.key == key:
             records = ", ".join(f"{record.number} {record.verdict}" for record in row.attempts) or "none"
             words = f"row: {row.state}, attempt {row.attempt}, earlier: {records}, {row.error or 'no error'}"
-            moments.append((row.finished_at or row.started_at or key.fire_at, words))
+            yield row.finished_at or row.started_at or key.fire_at, words
             if row.started_at is not None:
-                moments.append((row.started_at, f"attempt {row.attempt} started by the database's clock"))
-    for cancel in run.history.cancels:
-        if cancel.key == key:
-            moments.append((key.fire_at, f"cancel answered: {cancel.answer}"))
+                yield row.started_at, f"attempt {row.attempt} started by the database's clock"
     for fault in run.history.faults:
-        moments.append((fault.began_at, f"fault: {fault.what} {fault.victim} ({fault.proof})"))
-    return [f"{(at - key.fire_at) / 1e6:+10.3f} s  {words}" for at, words in sorted(moments)]
+        yield fault.began_at, f"fault: {fault.what} {fault.victim} ({fault.proof})"

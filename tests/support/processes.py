@@ -22,7 +22,12 @@ class Process:
     """One process. It can be started again after it has died, under a new pid."""
 
     def __init__(
-        self, name: str, command: Sequence[str], environment: dict[str, str], log: Path, cwd: Path | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: dict[str, str],
+        log: Path,
+        cwd: Path | None = None,
     ) -> None:
         self.name = name
         self.command = list(command)
@@ -127,7 +132,12 @@ class Processes:
                 print(process.last_words())
 
     def tocsin(
-        self, name: str, *arguments: str, wrap: Sequence[str] = (), cwd: Path | None = None, **environment: str
+        self,
+        name: str,
+        *arguments: str,
+        wrap: Sequence[str] = (),
+        cwd: Path | None = None,
+        **environment: str,
     ) -> Process:
         """A `tocsin` command that is not started yet. `environment` gives `TOCSIN_…` variables in lower case."""
         variables = {f"TOCSIN_{key.upper()}": value for key, value in environment.items()}

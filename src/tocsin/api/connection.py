@@ -17,9 +17,8 @@ _HEAD_TIMEOUT: Final = 10.0
 _BODY_TIMEOUT: Final = 30.0
 _SLOWEST_BODY: Final = 16 * 1024  # bytes per second that a longer body must make on average
 _LARGEST_HEAD: Final = 64 * 1024
-_MOST_IGNORED: Final = (
-    16 * 1024 * 1024
-)  # a client that only looks at the answer afterwards still gets to see it
+# A client that only looks at the answer when all is sent still gets to see it, up to here.
+_MOST_IGNORED: Final = 128 * 1024 * 1024
 
 
 class Connection(HttpToolsProtocol):

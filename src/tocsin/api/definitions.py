@@ -97,6 +97,7 @@ def as_created(job: NewJob, now: Instant) -> wire.Job:
         retry=wire.RetryView(**msgspec.structs.asdict(policies.retry)),
         misfire=wire.MisfireView(**msgspec.structs.asdict(policies.misfire)),
         overlap=policies.overlap,
+        limit=policies.limit,
         next_fire_at=format_instant(job.fire_at),
         fire_count=0,
         version=1,

@@ -18,7 +18,7 @@ from tocsin.domain.instant import MILLISECOND, Instant, format_instant, parse_in
 from tocsin.domain.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, Definition
 from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import Attempt, Outcome, Verdict
-from tocsin.domain.policy import Misfire, MisfirePolicy, Overlap, Policies, Retry
+from tocsin.domain.policy import Limit, Misfire, MisfirePolicy, Overlap, Policies, Retry
 from tocsin.domain.schedule import Schedule
 from tocsin.domain.target import Target
 
@@ -53,6 +53,7 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retry: Retry = Retry()
     misfire: Misfire | MisfirePolicy = Misfire()
     overlap: Overlap = Overlap.ALLOW
+    limit: Limit | None = None
     idempotency_key: str | None = None
 
 
@@ -71,6 +72,7 @@ class JobPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retry: Retry | UnsetType = UNSET
     misfire: Misfire | MisfirePolicy | UnsetType = UNSET
     overlap: Overlap | UnsetType = UNSET
+    limit: Limit | UnsetType | None = UNSET
 
 
 class RetryView(Retry, frozen=True, omit_defaults=False):
@@ -101,6 +103,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     retry: RetryView
     misfire: MisfireView
     overlap: Overlap
+    limit: Limit | None
     next_fire_at: Time | None
     fire_count: int
     version: int
@@ -353,7 +356,9 @@ class Health(msgspec.Struct, frozen=True):
 
 def definition_of(new: NewJob, schedule: Schedule) -> Definition:
     """The domain's view of a request."""
-    policies = Policies(new.retry, misfire_of(new.misfire), new.overlap, new.timeout, new.start_within)
+    policies = Policies(
+        new.retry, misfire_of(new.misfire), new.overlap, new.timeout, new.start_within, new.limit
+    )
     return Definition(
         schedule, new.target, new.name, new.description, new.queue, new.priority, tuple(new.tags), policies
     )
@@ -385,6 +390,7 @@ def job_view(row: Any, note: str | None = None) -> Job:
         retry=RetryView(**msgspec.structs.asdict(policies.retry)),
         misfire=MisfireView(**msgspec.structs.asdict(policies.misfire)),
         overlap=policies.overlap,
+        limit=policies.limit,
         next_fire_at=time_of(row["next_fire_at"]) if row["state"] in ("active", "paused") else None,
         fire_count=row["fire_count"],
         version=row["version"],
@@ -438,6 +444,8 @@ def facts_of(row: Any) -> Facts:
         cancel_requested=row["cancel_requested"],
         start_by=row["start_by"],
         overlap=row["overlap"],
+        limit_key=row["limit_key"],
+        waits_for=row["waits_for"],
     )
 
 

@@ -7,6 +7,7 @@ import re
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,10 +16,24 @@ import click
 from tocsin.supervisor import KEY_FILE
 
 _TIMEOUT: Final = 30
+_BATCH_TIMEOUT: Final = 300
 _URL: Final = re.compile(r"https?://[^\s/?#]*[^\s/?#:](:\d{1,5})?(/[^\s?#]*)?")
 _NOWHERE: Final = (
     "nothing answers at {url}: {reason}\nHint: is `tocsin serve` running? Point --url or TOCSIN_URL at it."
 )
+
+
+class ApiError(click.ClickException):
+    """What the API refused, with its status; `status` is None when nothing answered."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the request may have been carried out all the same."""
+        return self.status is None or self.status >= 500
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -45,22 +60,46 @@ class Client:
         """Do something."""
         return self._ask("POST", _path(path), body)
 
+    def put(self, *path: str, body: Any) -> Any:
+        """Make something what the body says."""
+        return self._ask("PUT", _path(path), body)
+
+    def patch(self, *path: str, body: Any, version: int) -> Any:
+        """Change something, if it is still at this version."""
+        return self._ask("PATCH", _path(path), body, {"if-match": f'"{version}"'})
+
     def delete(self, *path: str) -> Any:
         """Remove something."""
         return self._ask("DELETE", _path(path))
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+    def batch(self, lines: Iterable[bytes], *, atomic: bool) -> Any:
+        """Create a job per line. The answer lists the fate of each, also when an atomic batch was refused."""
+        path = f"{_path(('jobs:batch',))}?atomic={'true' if atomic else 'false'}"
+        headers = {"content-type": "application/x-ndjson"}
+        return self._send("POST", path, b"\n".join(lines), headers, _BATCH_TIMEOUT)
+
+    def _ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        headers = {"authorization": f"Bearer {self._key}", "content-type": "application/json"}
-        request = urllib.request.Request(self._url + path, data, headers, method=method)  # noqa: S310
+        return self._send(
+            method, path, data, {"content-type": "application/json", **(headers or {})}, _TIMEOUT
+        )
+
+    def _send(
+        self, method: str, path: str, data: bytes | None, headers: Mapping[str, str], timeout: int
+    ) -> Any:
+        authorized = {"authorization": f"Bearer {self._key}", **headers}
+        request = urllib.request.Request(self._url + path, data, authorized, method=method)  # noqa: S310
         try:
-            with self._opener.open(request, timeout=_TIMEOUT) as answer:
+            with self._opener.open(request, timeout=timeout) as answer:
                 raw = answer.read()
         except urllib.error.HTTPError as error:
-            raise click.ClickException(_problem(error)) from None
+            # A refused batch is an answer like any other; problems come as problem documents.
+            if error.code != 422 or error.headers.get_content_type() != "application/json":
+                raise ApiError(_problem(error), error.code) from None
+            raw = error.read()
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
-            raise click.ClickException(_NOWHERE.format(url=self._url, reason=reason)) from None
+            raise ApiError(_NOWHERE.format(url=self._url, reason=reason)) from None
         try:
             return json.loads(raw)
         except ValueError:

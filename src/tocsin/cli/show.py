@@ -18,15 +18,20 @@ from tocsin.cli.client import Client, connect
 _COLOURS = {
     "active": "green", "succeeded": "green", "running": "cyan", "claimed": "cyan", "queued": "blue",
     "paused": "yellow", "skipped": "yellow", "expired": "yellow", "dead": "red", "cancelled": "magenta",
+    "completed": "green",
 }  # fmt: skip
 
-_WRAPPED = ("NAME", "REASON")
+_WRAPPED = ("NAME", "REASON", "PROBLEM", "HINT")
+_TIME_ENDINGS = ("_at", "_until", "from", "to")
 # What a target answered may hold anything; a terminal must not act on it. Line breaks are harmless.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def api_command(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command a client, and print what it returns: as JSON, or by the view it names."""
+    """Give a command a client, and print what it returns: as JSON, or by the view it names.
+
+    A command that did only part of what it was asked returns an exit code beside them.
+    """
 
     @click.option("--url", help="Where the API is.  [default: TOCSIN_URL or http://127.0.0.1:8420]")
     @click.option("--key", help="API key.  [default: TOCSIN_API_KEY or the local data directory's]")
@@ -34,11 +39,13 @@ def api_command(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def run(url: str | None, key: str | None, as_json: bool, **rest: Any) -> None:
         client: Client = connect(url, key)
-        answer, view = command(client, **rest)
+        answer, view, *code = command(client, **rest)
         if as_json:
             click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
         else:
             view(answer)
+        if code:
+            click.get_current_context().exit(code[0])
 
     return run
 
@@ -47,31 +54,51 @@ def table(columns: Sequence[tuple[str, str]]) -> Callable[[Any], None]:
     """A view of ``items`` with (heading, field) columns."""
 
     def view(answer: Any) -> None:
-        shown = Table(box=None, pad_edge=False, header_style="bold")
-        for heading, _ in columns:
-            shown.add_column(heading, overflow="fold", no_wrap=heading not in _WRAPPED)
-        for item in answer["items"]:
-            shown.add_row(*(_cell(field, item.get(field)) for _, field in columns))
-        console = _console()
-        console.print(shown if answer["items"] else "[dim]nothing here[/dim]")
+        rows(columns, answer["items"])
         if answer.get("next_cursor"):
-            console.print(f"[dim]more: --cursor {answer['next_cursor']}[/dim]")
+            console().print(f"[dim]more: --cursor {answer['next_cursor']}[/dim]")
 
     return view
 
 
+def rows(columns: Sequence[tuple[str, str]], items: Sequence[Any]) -> None:
+    """Print a table of items with (heading, field) columns."""
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for heading, _ in columns:
+        shown.add_column(heading, overflow="fold", no_wrap=heading not in _WRAPPED)
+    for item in items:
+        shown.add_row(*(_cell(field, item.get(field)) for _, field in columns))
+    console().print(shown if items else "[dim]nothing here[/dim]")
+
+
 def fields(answer: Any) -> None:
     """A view of one object, a field a line; nested objects as JSON."""
-    console = _console()
+    out = console()
     width = max(len(name) for name in answer)
     for name, value in answer.items():
         if value in (None, [], {}):
             continue
-        console.print(f"[bold]{name:<{width}}[/bold]  ", end="")
-        console.print(_cell(name, value), soft_wrap=True)
+        out.print(f"[bold]{name:<{width}}[/bold]  ", end="")
+        out.print(_cell(name, value), soft_wrap=True)
 
 
-def _console() -> Console:
+def fires(answer: Any) -> None:
+    """A view of coming fires: what the schedule says in words, the instants, what to watch out for."""
+    line(answer["explanation"])
+    rows(
+        [("UTC", "at"), ("LOCAL", "local")],
+        [fire | {"local": _weekday(fire["local"])} for fire in answer["fires"]],
+    )
+    for warning in answer["warnings"]:
+        line(f"warning: {warning}", "yellow")
+
+
+def line(text: str, style: str = "") -> None:
+    """Print a line, harmless whatever is in it."""
+    console().print(_cell("", text), style=style, soft_wrap=True)
+
+
+def console() -> Console:
     """As wide as the terminal; into a pipe nothing is cut or wrapped. A name with :boom: in it stays one."""
     return Console(emoji=False) if sys.stdout.isatty() else Console(width=1000, emoji=False)
 
@@ -86,7 +113,7 @@ def _cell(name: str, value: Any) -> str:
         return "[dim]–[/dim]"
     if name == "state":
         return f"[{_COLOURS.get(value, 'white')}]{value}[/]"
-    if name.endswith("_at") and isinstance(value, str):
+    if name.endswith(_TIME_ENDINGS) and isinstance(value, str):
         return _local(value)
     if isinstance(value, dict | list):
         value = json.dumps(value, ensure_ascii=False)
@@ -99,3 +126,8 @@ def _local(text: str) -> str:
     except (OverflowError, ValueError):
         return text  # the year 1 or 9999, which a zone can push over the edge
     return moment.isoformat(sep=" ", timespec="milliseconds" if moment.microsecond else "seconds")
+
+
+def _weekday(local: str) -> str:
+    """A wall clock's time with its day of the week: the first thing people check a schedule by."""
+    return f"{datetime.fromisoformat(local):%a} {local.replace('T', ' ')}"

@@ -58,6 +58,9 @@ class Blackouts:
         self._ends = [end for _, end in merged]
         self.hold = policy is ExcludePolicy.HOLD
 
+    def __bool__(self) -> bool:
+        return bool(self._starts)
+
     def end_of(self, fire: Instant) -> Instant | None:
         """When the blackout around `fire` ends; None if there is none."""
         place = bisect_right(self._starts, fire) - 1

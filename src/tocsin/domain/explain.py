@@ -37,6 +37,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     cancel_requested: bool
     start_by: Instant | None
     overlap: str | None
+    limit_key: str | None
+    waits_for: str | None
 
 
 def explain(facts: Facts, now: Instant) -> list[str]:
@@ -82,8 +84,17 @@ def _why_queued(facts: Facts, now: Instant) -> list[str]:
         ]
     if facts.due_at > now:
         return [f"It is due in {_span(facts.due_at - now)}."]
-    if facts.overlap is not None and facts.run_at > now:
-        return [f"It waits for an earlier execution of the job (overlap: {facts.overlap})."]
+    match facts.waits_for:
+        case "turn":
+            return [f"It waits for an earlier execution of the job (overlap: {facts.overlap})."]
+        case "slot":
+            return [
+                f"It waits for a free slot: as many executions of limit key {facts.limit_key!r} run as may at once."
+            ]
+        case "rate":
+            return [
+                f"It waits for its place in the rate of limit key {facts.limit_key!r}: {format_instant(facts.run_at)}."
+            ]
     late = f"It has been due for {_span(now - facts.due_at)}: "
     return [
         late + "no worker has had room for it, its queue or tenant is paused, or no worker serves its queue."

@@ -59,6 +59,8 @@ class Terms(msgspec.Struct, frozen=True):
     """What max_fires still allows."""
     slot: Span = 0
     blackouts: Blackouts = NO_BLACKOUTS
+    decided: Blackouts = NO_BLACKOUTS
+    """Fire times that were decided before the cursor moved back to where it is: they are left alone."""
     missed_reason: str | None = None
     """Why fire times were missed, when it is known better than the misfire policy would say it (`paused`)."""
 
@@ -76,7 +78,7 @@ def terms_of(
     blackouts = NO_BLACKOUTS
     if schedule.exclude is not None:
         blackouts = Blackouts([*blackout_dates(schedule), *calendars], schedule.exclude.policy)
-    return Terms(policies.misfire, left, slot_of(schedule, job_id), blackouts, missed_reason)
+    return Terms(policies.misfire, left, slot_of(schedule, job_id), blackouts, missed_reason=missed_reason)
 
 
 def plan(
@@ -134,10 +136,12 @@ class _Step:
                 break
             fire, following = following, self._rule.next_fire(following)
             end = self._terms.blackouts.end_of(fire)
-            if end is None:
-                self.fires.append(Fire(fire, fire + self._terms.slot))
+            if self._decided(fire):
+                self.skips.cut()
+            elif end is None:
+                self._fire(Fire(fire, fire + self._terms.slot))
             elif self._terms.blackouts.hold and (following is None or following >= end):
-                self.fires.append(Fire(fire, end + self._terms.slot))
+                self._fire(Fire(fire, end + self._terms.slot))
             else:
                 self.skips.add(fire, 1, fire, "blackout")
         return following
@@ -145,7 +149,7 @@ class _Step:
     def _skip_too_old(self, cursor: Instant) -> Instant | None:
         """Leave out what no policy can bring back, in one go where the rule allows arithmetic."""
         oldest = self._live_from - parse_span(self._terms.misfire.lookback, "misfire.lookback")
-        if cursor >= oldest or not isinstance(self._rule, Every):
+        if cursor >= oldest or not isinstance(self._rule, Every) or self._terms.decided:
             return cursor
         count = self._rule.count(cursor, oldest)
         first = self._rule.next_fire(oldest - 1)
@@ -158,7 +162,11 @@ class _Step:
     def _kept(self, missed: list[Instant]) -> list[Instant]:
         """Which of the missed fire times still run: the latest few that nothing else forbids."""
         oldest = self._live_from - parse_span(self._terms.misfire.lookback, "misfire.lookback")
-        able = [time for time in missed if time >= oldest and not self._blacked_out(time)]
+        able = [
+            time
+            for time in missed
+            if time >= oldest and not self._blacked_out(time) and not self._decided(time)
+        ]
         keep = self._terms.misfire.kept
         if self._terms.fires_left is not None:
             keep = min(keep, self._terms.fires_left)
@@ -167,10 +175,16 @@ class _Step:
     def _write_down(self, missed: list[Instant], kept: set[Instant]) -> None:
         pace = parse_span(self._terms.misfire.pace, "misfire.pace")
         for time in missed:
-            if time in kept:
-                self.fires.append(Fire(time, time + self._terms.slot, len(self.fires) * pace, late=True))
+            if self._decided(time):
+                self.skips.cut()
+            elif time in kept:
+                self._fire(Fire(time, time + self._terms.slot, len(self.fires) * pace, late=True))
             else:
                 self.skips.add(time, 1, time, self._why(time))
+
+    def _fire(self, fire: Fire) -> None:
+        self.fires.append(fire)
+        self.skips.cut()
 
     def _why(self, time: Instant) -> str:
         """Why a missed fire time does not run."""
@@ -192,6 +206,9 @@ class _Step:
     def _blacked_out(self, time: Instant) -> bool:
         return self._terms.blackouts.end_of(time) is not None
 
+    def _decided(self, time: Instant) -> bool:
+        return self._terms.decided.end_of(time) is not None
+
     def _exhausted(self) -> bool:
         return self._terms.fires_left is not None and len(self.fires) >= self._terms.fires_left
 
@@ -201,12 +218,18 @@ class _Skips:
 
     def __init__(self) -> None:
         self.runs: list[Skip] = []
+        self._open = False
+
+    def cut(self) -> None:
+        """The fire time that follows was not skipped: what comes after it is another run."""
+        self._open = False
 
     def add(self, first: Instant, count: int, last: Instant, reason: str) -> None:
         if not count:
             return
-        if self.runs and self.runs[-1].reason == reason:
+        if self._open and self.runs[-1].reason == reason:
             run = self.runs[-1]
             self.runs[-1] = Skip(run.first, last, run.count + count, reason)
         else:
             self.runs.append(Skip(first, last, count, reason))
+        self._open = True

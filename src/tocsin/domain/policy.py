@@ -10,6 +10,7 @@ from tocsin.domain.instant import DAY, HOUR, MINUTE, SECOND, Span, parse_span
 
 MAX_ATTEMPTS: Final = 100
 MAX_MISFIRES: Final = 1000
+MAX_PARALLEL: Final = 1000
 
 
 class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -63,6 +64,16 @@ class Overlap(StrEnum):
     REPLACE = "replace"  # the older one is asked to stop, the new one follows
 
 
+class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Over all jobs of a tenant that share `key`, and over the whole fleet: at most `max_parallel` executions at
+    once, and at most `rate` starts per `per`, evenly spaced."""
+
+    key: str
+    max_parallel: int | None = None
+    rate: int | None = None
+    per: str | float = "1s"
+
+
 class Policies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A job's policies as stored."""
 
@@ -71,6 +82,7 @@ class Policies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     overlap: Overlap = Overlap.ALLOW
     timeout: str | float | None = None
     start_within: str | float | None = None
+    limit: Limit | None = None
 
 
 def check_policies(policies: Policies) -> None:
@@ -82,6 +94,8 @@ def check_policies(policies: Policies) -> None:
         raise Refused("a timeout lies between 0.1s and 24h", field="timeout")
     if policies.start_within is not None and parse_span(policies.start_within, "start_within") < SECOND:
         raise Refused("start_within is at least 1s", field="start_within")
+    if policies.limit is not None:
+        _check_limit(policies.limit)
 
 
 def _check_retry(retry: Retry) -> None:
@@ -106,6 +120,19 @@ def _check_misfire(misfire: Misfire) -> None:
         raise Refused(f"max lies between 1 and {MAX_MISFIRES}", field="misfire.max")
     if parse_span(misfire.pace, "misfire.pace") > HOUR:
         raise Refused("pace is at most an hour", field="misfire.pace")
+
+
+def _check_limit(limit: Limit) -> None:
+    if not 1 <= len(limit.key) <= 200 or not limit.key.isprintable():
+        raise Refused("key has 1 to 200 printable characters", field="limit.key")
+    if limit.max_parallel is None and limit.rate is None:
+        raise Refused("give max_parallel, rate, or both", field="limit")
+    if limit.max_parallel is not None and not 1 <= limit.max_parallel <= MAX_PARALLEL:
+        raise Refused(f"max_parallel lies between 1 and {MAX_PARALLEL}", field="limit.max_parallel")
+    if limit.rate is not None and not 1 <= limit.rate <= 1_000_000:
+        raise Refused("rate lies between 1 and 1,000,000", field="limit.rate")
+    if not SECOND <= parse_span(limit.per, "limit.per") <= DAY:
+        raise Refused("per lies between 1s and 1d", field="limit.per")
 
 
 def backoff(retry: Retry, attempt: int, chance: float) -> Span:

@@ -5,8 +5,7 @@ function from an instant to the next fire time strictly after it. Rules hold no 
 it is; the cursor in the database and `planning` decide what to do with their answers.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 from uuid import UUID
@@ -127,24 +126,6 @@ class _Union:
         return min(
             (fire for rule in self._rules if (fire := rule.next_fire(after)) is not None), default=None
         )
-
-
-class Without:
-    """Another rule without the fire times that lie in some ranges (both ends included)."""
-
-    def __init__(self, rule: Rule, ranges: Iterable[Range]) -> None:
-        self._rule = rule
-        self._ranges = sorted(ranges)
-
-    def next_fire(self, after: Instant) -> Instant | None:
-        fire = self._rule.next_fire(after)
-        while fire is not None and self._holds(fire):
-            fire = self._rule.next_fire(fire)
-        return fire
-
-    def _holds(self, fire: Instant) -> bool:
-        place = bisect_right(self._ranges, fire, key=lambda pair: pair[0]) - 1
-        return place >= 0 and fire <= self._ranges[place][1]
 
 
 class _Once:

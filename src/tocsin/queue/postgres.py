@@ -1,107 +1,23 @@
 """The queue of ready executions, in PostgreSQL.
 
-Every method is one set-based statement (see `sql/`) over one cell. Ownership is a claim: a token that only
-its holder knows, and a deadline on the database's clock. Whoever presents a token that is no longer on the row
-changes nothing, and is told so by a returned value, not by an exception.
+Every method is one set-based statement (see `sql/`) over one cell, or a transaction of a few where limits and
+overlap policies take part. Ownership is a claim: a token that only its holder knows, and a deadline on the
+database's clock. Whoever presents a token that is no longer on the row changes nothing, and is told so by a
+returned value, not by an exception.
 """
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Final
-from uuid import UUID
-
-import msgspec
+from typing import Final
 
 from tocsin.db.pool import Database, Session, columns
 from tocsin.db.statements import statement
-from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import Instant
+from tocsin.queue.claims import Again, Claim, Finish, Held, Overdue, Requeue, finish_columns, keys_of
+from tocsin.queue.gate import Gate, mark_started
 from tocsin.queue.lanes import Allotment, Floors, Lane, LaneView
 
 CELL: Final = 0
-
-
-class Claim(msgspec.Struct):
-    """A worker's right to one execution, and all it needs to run it. `target` and `policies` are JSON text,
-    None when the job was deleted meanwhile."""
-
-    job_id: UUID
-    fire_at: Instant
-    tenant_id: int
-    queue: str
-    priority: int
-    due_at: Instant
-    run_at: Instant
-    start_by: Instant | None
-    deadline_at: Instant
-    started_at: Instant | None
-    attempt: int
-    earlier_attempts: int
-    overlap: str | None
-    origin_fire_at: Instant | None
-    target: str | None
-    policies: str | None
-    version: int | None
-    token: int
-
-    @property
-    def key(self) -> ExecutionKey:
-        """The execution's identity."""
-        return ExecutionKey(self.job_id, self.fire_at)
-
-
-class Overdue(msgspec.Struct, frozen=True):
-    """A claim whose deadline passed."""
-
-    job_id: UUID
-    fire_at: Instant
-    token: int
-    node_id: int
-    started_at: Instant | None
-    attempt: int
-    earlier_attempts: int
-    deadline_at: Instant
-    cancel_requested: bool
-    policies: str | None
-    version: int | None
-    overlap: str | None
-
-    @property
-    def key(self) -> ExecutionKey:
-        """The execution's identity."""
-        return ExecutionKey(self.job_id, self.fire_at)
-
-
-Held = Claim | Overdue
-
-
-class Finish(msgspec.Struct, frozen=True):
-    """An execution is over: what history will say."""
-
-    claim: Held
-    state: str
-    finished_at: Instant
-    outcome: str | None = None
-    reason: str | None = None
-    fingerprint: str | None = None
-
-
-class Again(msgspec.Struct, frozen=True):
-    """An execution tries again: when, the record of the attempt that failed, and how it ends instead if it was
-    asked to stop."""
-
-    claim: Claim
-    run_at: Instant
-    record: str
-    stopped: Finish
-
-
-class Requeue(msgspec.Struct, frozen=True):
-    """An overdue execution goes back: when it runs, and the record of the attempt that was lost, if one was."""
-
-    claim: Overdue
-    run_at: Instant
-    record: str | None
 
 
 class PostgresQueue:
@@ -112,6 +28,7 @@ class PostgresQueue:
         self._node_id = node_id
         self._ttl = timedelta(seconds=claim_ttl)
         self._cell = cell
+        self._gate = Gate(cell)
         self.floors = Floors()
 
     async def peek(self, now: Instant) -> list[LaneView]:
@@ -141,56 +58,36 @@ class PostgresQueue:
 
     async def start(self, claims: Sequence[Claim]) -> list[Claim]:
         """Start claims at their instant. Those that are not returned must not run."""
-        rows = await self._database.fetch(_sql("start"), self._cell, *_keys(claims))
-        started = []
-        for place, started_at in rows:
-            claim = claims[place]
-            claim.started_at = started_at
-            started.append(claim)
-        return started
+        rows = await self._database.fetch(_sql("start"), self._cell, *keys_of(claims))
+        return mark_started(claims, rows)
 
-    async def start_solo(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:
-        """Start claims of jobs that must not overlap, those that may; decide about the others by their policy."""
+    async def start_gated(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:
+        """Start claims that a limit or an overlap policy may hold back; those that are returned have passed."""
         async with self._database.transaction() as session:
-            rows = await session.fetch(_sql("grant_solos"), self._cell, *_keys(claims))
-            started: list[Claim] = []
-            refused: list[Claim] = []
-            for place, started_at in rows:
-                claim = claims[place]
-                claim.started_at = started_at
-                (refused if started_at is None else started).append(claim)
-            await self._refuse(session, refused, now)
-        return started
+            return await self._gate.pass_through(session, claims, now)
 
-    async def _refuse(self, session: Session, refused: Sequence[Claim], now: Instant) -> None:
-        """Another execution of the job has the floor: skip, wait, wait alone, or make it stop and wait."""
-        skipped = [claim for claim in refused if claim.overlap == "skip"]
-        waiting = [claim for claim in refused if claim.overlap != "skip"]
-        if skipped:
-            finishes = [Finish(claim, "skipped", now, reason="overlap") for claim in skipped]
-            await session.fetchrow(_sql("finish"), self._cell, *_finish_columns(finishes))
-        if collapsing := [claim for claim in waiting if claim.overlap == "collapse"]:
-            ids, fire_ats, _ = _keys(collapsing)
-            await session.execute(_sql("collapse_solos"), self._cell, ids, fire_ats)
-        if replacing := [claim for claim in waiting if claim.overlap == "replace"]:
-            await session.execute(_sql("replace_solos"), self._cell, [claim.job_id for claim in replacing])
-        if waiting:
-            await session.execute(_sql("wait_solos"), self._cell, *_keys(waiting))
-
-    async def finish_solo(self, finishes: Sequence[Finish]) -> list[Held]:
-        """Like `finish`, for jobs that must not overlap: the floor passes on in the same transaction."""
+    async def finish_gated(self, finishes: Sequence[Finish]) -> list[Held]:
+        """Like `finish`, for gated executions: what they held passes on in the same transaction."""
         claims = [finish.claim for finish in finishes]
-        ids, fire_ats, _ = _keys(claims)
         async with self._database.transaction() as session:
+            moved = await self._finish_gated(session, finishes)
+        return [] if moved == len(claims) else await self._not_in_history(claims)
+
+    async def _finish_gated(self, session: Session, finishes: Sequence[Finish]) -> int:
+        claims = [finish.claim for finish in finishes]
+        ids, fire_ats, _ = keys_of([claim for claim in claims if claim.overlap is not None])
+        if ids:
             await session.fetch(_sql("lock_solos"), self._cell, ids)
-            row = await session.fetchrow(_sql("finish"), self._cell, *_finish_columns(finishes))
+        row = await session.fetchrow(_sql("finish"), self._cell, *finish_columns(finishes))
+        if ids:
             await session.fetchrow(_sql("free_solos"), self._cell, ids, fire_ats)
-        return [] if row["moved"] == len(claims) else await self._not_in_history(claims)
+        await self._gate.give_slots_back(session, claims)
+        return int(row["moved"]) if row else 0
 
     async def finish(self, finishes: Sequence[Finish]) -> list[Held]:
         """Move executions to history. Returns the claims that were lost before."""
         claims = [finish.claim for finish in finishes]
-        row = await self._database.fetchrow(_sql("finish"), self._cell, *_finish_columns(finishes))
+        row = await self._database.fetchrow(_sql("finish"), self._cell, *finish_columns(finishes))
         if row is not None and row["moved"] == len(claims):
             return []
         return await self._not_in_history(claims)
@@ -198,15 +95,17 @@ class PostgresQueue:
     async def retry(self, agains: Sequence[Again]) -> list[Again]:
         """Put executions back for another attempt. Returns those that are not: lost before, or asked to stop."""
         claims = [again.claim for again in agains]
-        rows = await self._database.fetch(
-            _sql("retry"), self._cell, *_keys(claims), [a.run_at for a in agains], [a.record for a in agains]
-        )
-        kept = {row["place"] for row in rows}
+        times, records = [again.run_at for again in agains], [again.record for again in agains]
+        async with self._database.transaction() as session:
+            rows = await session.fetch(_sql("retry"), self._cell, *keys_of(claims), times, records)
+            kept = {row["place"] for row in rows}
+            # A slot is for running; an execution that waits for its next attempt does not hold one.
+            await self._gate.give_slots_back(session, [claims[place] for place in kept])
         return [again for place, again in enumerate(agains) if place not in kept]
 
     async def extend(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[Claim]]:
         """Heartbeat. Returns the claims that were lost and those whose cancellation was asked for."""
-        rows = await self._database.fetch(_sql("extend"), self._cell, *_keys(claims), self._ttl)
+        rows = await self._database.fetch(_sql("extend"), self._cell, *keys_of(claims), self._ttl)
         kept, cancelled = set(), []
         for place, cancel_requested, deadline_at in rows:
             kept.add(place)
@@ -217,7 +116,7 @@ class PostgresQueue:
 
     async def release(self, claims: Sequence[Claim]) -> int:
         """Give back claims that were not started. Returns how many were still ours."""
-        return len(await self._database.fetch(_sql("release"), self._cell, *_keys(claims)))
+        return len(await self._database.fetch(_sql("release"), self._cell, *keys_of(claims)))
 
     async def reclaim(self, limit: int, judge: Callable[[Overdue], Requeue | Finish]) -> tuple[int, int]:
         """Take back claims past their deadline, as `judge` decides. Returns how many were requeued and ended.
@@ -244,14 +143,16 @@ class PostgresQueue:
             if requeues:
                 await session.fetch(_sql("requeue"), self._cell, *columns(requeues, 5))
             if finishes:
-                ids, fire_ats, _ = _keys([finish.claim for finish in finishes])
-                await session.fetch(_sql("lock_solos"), self._cell, ids)
-                await session.fetchrow(_sql("finish"), self._cell, *_finish_columns(finishes))
-                await session.fetchrow(_sql("free_solos"), self._cell, ids, fire_ats)
+                await self._finish_gated(session, finishes)
+            await self._gate.give_slots_back(session, overdue)
         return len(requeues), len(finishes)
 
+    async def heal(self) -> int:
+        """Give back slots that a crash or a cancellation left taken."""
+        return len(await self._database.fetch(_sql("heal_slots"), self._cell))
+
     async def _not_in_history(self, claims: Sequence[Held]) -> list[Held]:
-        rows = await self._database.fetch(_sql("settled"), self._cell, *_keys(claims))
+        rows = await self._database.fetch(_sql("settled"), self._cell, *keys_of(claims))
         kept = {row["place"] for row in rows}
         return [claim for place, claim in enumerate(claims) if place not in kept]
 
@@ -267,25 +168,3 @@ class PostgresQueue:
 
 def _sql(name: str) -> str:
     return statement("tocsin.queue", name)
-
-
-def _keys(claims: Sequence[Held]) -> tuple[list[UUID], list[Instant], list[int]]:
-    return [c.job_id for c in claims], [c.fire_at for c in claims], [c.token for c in claims]
-
-
-def _finish_columns(finishes: Sequence[Finish]) -> list[list[Any]]:
-    rows = [
-        (
-            finish.claim.job_id,
-            finish.claim.fire_at,
-            finish.claim.token,
-            finish.state,
-            finish.finished_at,
-            finish.outcome,
-            finish.reason,
-            finish.fingerprint,
-            finish.claim.version,
-        )
-        for finish in finishes
-    ]
-    return columns(rows, 9)

@@ -12,16 +12,18 @@ from typing import Final
 import msgspec
 import structlog
 
-from tocsin.domain.instant import Instant
+from tocsin.domain.instant import SECOND, Instant
 from tocsin.domain.outcome import Attempt, Outcome, TryAgain, Verdict, decide, fingerprint
 from tocsin.domain.policy import Policies
 from tocsin.failpoints import Failpoints
-from tocsin.queue.postgres import Finish, Overdue, PostgresQueue, Requeue
+from tocsin.queue.claims import Finish, Overdue, Requeue
+from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.leaser import Leases
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
 
 _BATCH: Final = 1000
+_HEAL_EVERY: Final = 30 * SECOND
 _LOST: Final = "the worker was lost: its claim passed the deadline"
 _GUARD_SHARD: Final = 0
 _log = structlog.get_logger()
@@ -41,11 +43,15 @@ class Reclaimer:
         self._leases = leases
         self._telemetry = telemetry
         self._failpoints = failpoints
+        self._healed_at: Instant = 0
 
     async def run_once(self, now: Instant) -> Report:
         """Reclaim what is overdue."""
         if _GUARD_SHARD not in self._leases.trusted():
             return Report()
+        if now - self._healed_at > _HEAL_EVERY:
+            await self._queue.heal()
+            self._healed_at = now
         requeued, ended = await self._queue.reclaim(_BATCH, lambda overdue: _judge(overdue, now))
         await self._failpoints.reach("reclaimer.wrote")
         if not requeued + ended:

@@ -15,13 +15,14 @@ import msgspec
 
 from tocsin.db.pool import Database, Record, Session, UniqueViolation, columns
 from tocsin.db.statements import statement
+from tocsin.domain.blackout import Blackouts
 from tocsin.domain.errors import Conflict, Stale
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import SECOND, Instant, format_instant, parse_span
 from tocsin.domain.job import CATCH_UP_PRIORITY, Definition
 from tocsin.domain.planning import Fire, Plan, Skip, plan, terms_of
 from tocsin.domain.policy import Policies
-from tocsin.domain.schedule import Rule, Schedule, Without, rule_of
+from tocsin.domain.schedule import Schedule, rule_of
 from tocsin.store.calendars import ranges_of
 from tocsin.store.jobs import CELL, TAG_SEPARATOR, name_taken, no_job
 
@@ -225,9 +226,9 @@ class JobControl:
             session, job["tenant_id"], schedule.exclude.calendars if schedule.exclude else ()
         )
         terms = terms_of(schedule, policies, job["id"], job["fire_count"], ranges, missed_reason="paused")
-        rule = await _undecided(session, job["id"], rule_of(schedule), cursor)
-        # As far as anything was planned before the pause: beyond it the planner may go on by the bare rule.
-        return plan(rule, cursor, terms, live_from=now, until=now + self._horizon)
+        terms = msgspec.structs.replace(terms, decided=await _decided(session, job["id"], cursor))
+        # As far as anything was planned before the pause: the planner, which goes on from there, looks at no history.
+        return plan(rule_of(schedule), cursor, terms, live_from=now, until=now + self._horizon)
 
     async def _plan_ahead(
         self,
@@ -248,11 +249,8 @@ class JobControl:
             session, job["tenant_id"], schedule.exclude.calendars if schedule.exclude else ()
         )
         terms = terms_of(schedule, definition.policies, job["id"], job["fire_count"] - taken, ranges)
-        rule = await _undecided(session, job["id"], rule_of(schedule), cursor)
-        first = rule.next_fire(cursor - 1)
-        if first is None:
-            return Plan([], [], None)
-        return plan(rule, first, terms, live_from=first, until=now + self._horizon)
+        terms = msgspec.structs.replace(terms, decided=await _decided(session, job["id"], cursor))
+        return plan(rule_of(schedule), cursor, terms, live_from=cursor, until=now + self._horizon)
 
     async def _write_definition(self, session: Session, job_id: UUID, definition: Definition) -> None:
         try:
@@ -293,9 +291,9 @@ async def _take_back(session: Session, job_id: UUID, after: Instant) -> list[Ins
     return [row["fire_at"] for row in await session.fetch(_sql("take_back"), CELL, job_id, after)]
 
 
-async def _undecided(session: Session, job_id: UUID, rule: Rule, cursor: Instant) -> Rule:
-    """The rule without what was decided before the cursor moved back: what ran, was called off or was skipped is
-    in history already and must not come again."""
+async def _decided(session: Session, job_id: UUID, cursor: Instant) -> Blackouts:
+    """What was decided before the cursor moved back: fires that ran, were called off or were skipped are in history
+    already and must not come again."""
     rows = await session.fetch(
         "SELECT fire_at, fire_until FROM history WHERE cell = $1 AND job_id = $2 AND fire_at >= $3"
         " UNION ALL SELECT fire_at, NULL FROM executions WHERE cell = $1 AND job_id = $2 AND fire_at >= $3",
@@ -303,7 +301,7 @@ async def _undecided(session: Session, job_id: UUID, rule: Rule, cursor: Instant
         job_id,
         cursor,
     )
-    return Without(rule, [(row["fire_at"], row["fire_until"] or row["fire_at"]) for row in rows])
+    return Blackouts((row["fire_at"], (row["fire_until"] or row["fire_at"]) + 1) for row in rows)
 
 
 async def _replan(

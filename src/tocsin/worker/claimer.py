@@ -12,8 +12,9 @@ from typing import Final
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
 from tocsin.failpoints import Failpoints
+from tocsin.queue.claims import Claim
 from tocsin.queue.lanes import LaneView, allot
-from tocsin.queue.postgres import Claim, PostgresQueue
+from tocsin.queue.postgres import PostgresQueue
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
 from tocsin.worker.runner import Runner

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from tocsin.domain.instant import SECOND, Instant, Span
-from tocsin.queue.postgres import Claim, PostgresQueue
+from tocsin.queue.claims import Claim
+from tocsin.queue.postgres import PostgresQueue
 from tocsin.service import Report
 from tocsin.worker.runner import Runner
 

@@ -20,7 +20,7 @@ from tocsin.domain.outcome import Outcome, Verdict
 from tocsin.domain.policy import Policies
 from tocsin.domain.target import NoopTarget, Target, timeout_of
 from tocsin.failpoints import Failpoints
-from tocsin.queue.postgres import Claim
+from tocsin.queue.claims import Claim
 from tocsin.telemetry import Telemetry
 from tocsin.worker.settler import Settlement, Settler, lost_by_stopping
 

@@ -21,7 +21,8 @@ from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import SUCCEEDED, Attempt, Outcome, TryAgain, Verdict, decide, fingerprint
 from tocsin.domain.policy import Policies, Retry
 from tocsin.failpoints import Failpoints
-from tocsin.queue.postgres import Again, Claim, Finish, Held, PostgresQueue
+from tocsin.queue.claims import Again, Claim, Finish, Held
+from tocsin.queue.postgres import PostgresQueue
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
 
@@ -121,12 +122,12 @@ class Settler:
     async def _finish(self, finishes: list[Finish]) -> list[Held]:
         """Returns the claims that were lost before."""
         lost: list[Held] = []
-        plain = [finish for finish in finishes if finish.claim.overlap is None]
-        solo = [finish for finish in finishes if finish.claim.overlap is not None]
+        plain = [finish for finish in finishes if not finish.claim.gated]
+        gated = [finish for finish in finishes if finish.claim.gated]
         if plain:
             lost += await self._queue.finish(plain)
-        if solo:
-            lost += await self._queue.finish_solo(solo)
+        if gated:
+            lost += await self._queue.finish_gated(gated)
         return lost
 
     def _decide(self, settlement: Settlement) -> Finish | Again:

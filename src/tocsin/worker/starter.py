@@ -9,7 +9,8 @@ from typing import Final
 
 from tocsin.domain.instant import MILLISECOND, Instant
 from tocsin.failpoints import Failpoints
-from tocsin.queue.postgres import Claim, PostgresQueue
+from tocsin.queue.claims import Claim
+from tocsin.queue.postgres import PostgresQueue
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
 from tocsin.worker.runner import Runner
@@ -55,11 +56,11 @@ class Starter:
         return Report(done=len(due), again_at=AGAIN_NOW if due else self._timetable.next_at())
 
     async def _start_by_kind(self, due: list[Claim], now: Instant) -> list[Claim]:
-        plain = [claim for claim in due if claim.overlap is None]
-        solo = [claim for claim in due if claim.overlap is not None]
+        plain = [claim for claim in due if not claim.gated]
+        gated = [claim for claim in due if claim.gated]
         started = await self._queue.start(plain) if plain else []
-        if solo:
-            started += await self._queue.start_solo(solo, now)
+        if gated:
+            started += await self._queue.start_gated(gated, now)
         return started
 
     def _take_due(self, now: Instant) -> list[Claim]:

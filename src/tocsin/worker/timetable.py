@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 
 from tocsin.domain.instant import Instant
-from tocsin.queue.postgres import Claim
+from tocsin.queue.claims import Claim
 
 
 class Timetable:

@@ -17,7 +17,8 @@ from tocsin.clock import Clock
 from tocsin.db.notices import Notices
 from tocsin.domain.errors import Unavailable
 from tocsin.failpoints import Failpoints
-from tocsin.queue.postgres import Claim, PostgresQueue
+from tocsin.queue.claims import Claim
+from tocsin.queue.postgres import PostgresQueue
 from tocsin.service import Loop
 from tocsin.settings import Settings
 from tocsin.telemetry import Telemetry

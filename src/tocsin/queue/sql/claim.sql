@@ -11,7 +11,7 @@ WITH lane AS (
     SET claim_token = $8, node_id = $9,
         deadline_at = greatest(e.run_at, tocsin_now()) + $10::interval,
         started_at = CASE WHEN e.run_at <= tocsin_now() AND (e.start_by IS NULL OR e.start_by > tocsin_now())
-                          AND e.overlap IS NULL
+                          AND e.overlap IS NULL AND e.limit_key IS NULL
                      THEN tocsin_now() END
     WHERE e.ctid = ANY (ARRAY (
         SELECT ready.ctid
@@ -26,7 +26,8 @@ WITH lane AS (
         ) AS ready
     ))
     RETURNING e.job_id, e.fire_at, e.tenant_id, e.queue, e.priority, e.due_at, e.run_at, e.start_by, e.deadline_at,
-              e.started_at, e.attempt, e.earlier_attempts, e.overlap, e.origin_fire_at
+              e.started_at, e.attempt, e.earlier_attempts, e.overlap,
+              e.limit_key, e.waits_for, e.origin_fire_at
 )
 SELECT c.*, j.target, j.policies, j.version
 FROM claimed c LEFT JOIN jobs j ON j.cell = $1 AND j.id = c.job_id

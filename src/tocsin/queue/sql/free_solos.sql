@@ -11,7 +11,7 @@ WITH freed AS (
     FROM freed CROSS JOIN LATERAL (
         SELECT w.job_id, w.fire_at FROM executions w
         WHERE w.cell = $1 AND w.job_id = freed.job_id AND w.overlap IS NOT NULL AND w.claim_token IS NULL
-          AND w.due_at <= tocsin_now() AND w.attempt = 1
+          AND w.waits_for = 'turn'
         ORDER BY w.fire_at LIMIT 1 FOR UPDATE SKIP LOCKED
     ) AS next
     WHERE e.cell = $1 AND e.job_id = next.job_id AND e.fire_at = next.fire_at

@@ -1,7 +1,8 @@
 -- Start claims of jobs that must not overlap, if nobody else of their job has the floor.
 -- Called by PostgresQueue.start_solo inside its transaction. Locks: the claimed rows, then one row of `solos` per
 -- job, granted or not, until commit: `free_solos` waits for us or we for it, so a turn is never missed.
--- Of several claims of one job the earliest is considered; under `queue` nobody overtakes one that waits.
+-- Of several claims of one job the earliest is considered; under `queue` nobody overtakes one that waits. Whoever has
+-- the floor already (it is back for another attempt) comes before both: an earlier one may wait for it.
 -- Rows that are not returned were lost, or do not have the floor; `held` tells which.
 WITH asked AS (
     SELECT s.job_id, s.fire_at, s.token, s.place, e.overlap
@@ -12,11 +13,12 @@ WITH asked AS (
     FOR UPDATE OF e
 ), first AS (
     SELECT DISTINCT ON (a.job_id) a.job_id, a.fire_at FROM asked a
-    WHERE a.overlap <> 'queue' OR NOT EXISTS (
+    LEFT JOIN solos s ON s.cell = $1 AND s.job_id = a.job_id AND s.fire_at = a.fire_at
+    WHERE s.job_id IS NOT NULL OR a.overlap <> 'queue' OR NOT EXISTS (
         SELECT FROM executions w
         WHERE w.cell = $1 AND w.job_id = a.job_id AND w.fire_at < a.fire_at AND w.overlap = 'queue'
           AND w.claim_token IS NULL AND w.due_at <= tocsin_now())
-    ORDER BY a.job_id, a.fire_at
+    ORDER BY a.job_id, s.job_id IS NULL, a.fire_at
 ), granted AS (
     INSERT INTO solos (cell, job_id, fire_at)
     SELECT $1, job_id, fire_at FROM first ORDER BY job_id

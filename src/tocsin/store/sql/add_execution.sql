@@ -7,9 +7,10 @@ WITH lane AS (
     ON CONFLICT DO NOTHING
 )
 INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause, overlap,
-                        origin_fire_at)
+                        origin_fire_at, limit_key)
 SELECT j.cell, j.id, $3, j.tenant_id, j.queue, j.priority, greatest($3, tocsin_now()), greatest($3, tocsin_now()), $4,
-       CASE WHEN $5 THEN NULL ELSE j.policies ->> 'overlap' END, $6
+       CASE WHEN $5 THEN NULL ELSE j.policies ->> 'overlap' END, $6,
+       j.policies -> 'limit' ->> 'key'
 FROM jobs j WHERE j.cell = $1 AND j.id = $2
 ON CONFLICT DO NOTHING
 RETURNING fire_at

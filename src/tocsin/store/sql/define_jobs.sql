@@ -20,8 +20,9 @@ WITH given AS (
     SELECT DISTINCT $1::smallint, queue, priority, tenant_id FROM given
     ON CONFLICT DO NOTHING
 ), born AS (
-    INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by)
-    SELECT $1, id, fire_at, tenant_id, queue, priority, due_at, due_at, start_by
+    INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by,
+                            limit_key)
+    SELECT $1, id, fire_at, tenant_id, queue, priority, due_at, due_at, start_by, policies -> 'limit' ->> 'key'
     FROM given WHERE kind = 'once'
 )
 SELECT g.id FROM given g LEFT JOIN defined d USING (id) WHERE d.id IS NULL

@@ -5,6 +5,7 @@
 -- Returns how many were queued.
 WITH asked AS (
     SELECT f.fire_at, f.stand_in, j.cell, j.id, j.tenant_id, j.queue, j.policies ->> 'overlap' AS overlap,
+           j.policies -> 'limit' ->> 'key' AS limit_key,
            EXISTS (SELECT FROM history h WHERE h.cell = $1 AND h.job_id = $2 AND h.fire_at = f.fire_at
                    AND h.state <> 'skipped')
            OR EXISTS (SELECT FROM executions e WHERE e.cell = $1 AND e.job_id = $2 AND e.fire_at = f.fire_at) AS ran
@@ -16,9 +17,9 @@ WITH asked AS (
     ON CONFLICT DO NOTHING
 ), queued AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause, overlap,
-                            backfill_id, origin_fire_at)
+                            backfill_id, origin_fire_at, limit_key)
     SELECT cell, id, CASE WHEN ran THEN stand_in ELSE fire_at END, tenant_id, queue, $4, tocsin_now(), tocsin_now(),
-           'backfill', CASE WHEN overlap IS NOT NULL THEN 'queue' END, $3, CASE WHEN ran THEN fire_at END
+           'backfill', CASE WHEN overlap IS NOT NULL THEN 'queue' END, $3, CASE WHEN ran THEN fire_at END, limit_key
     FROM asked WHERE NOT ran OR $7
     ON CONFLICT DO NOTHING
     RETURNING 1

@@ -8,7 +8,8 @@ WITH moved AS (
     WHERE cell = $1 AND id = $2
     RETURNING *
 ), fire AS (
-    SELECT m.cell, m.id, m.tenant_id, m.queue, m.policies ->> 'overlap' AS overlap, f.fire_at, f.due_at, f.wait, f.start_by,
+    SELECT m.cell, m.id, m.tenant_id, m.queue, m.policies ->> 'overlap' AS overlap,
+           m.policies -> 'limit' ->> 'key' AS limit_key, f.fire_at, f.due_at, f.wait, f.start_by,
            CASE WHEN f.late THEN $11::smallint ELSE m.priority END AS priority,
            CASE WHEN f.late THEN 'catch_up' ELSE 'schedule' END AS cause
     FROM unnest($5::timestamptz[], $6::timestamptz[], $7::interval[], $8::boolean[], $9::timestamptz[])
@@ -19,9 +20,10 @@ WITH moved AS (
     SELECT DISTINCT cell, queue, priority, tenant_id FROM fire
     ON CONFLICT DO NOTHING
 ), planned AS (
-    INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap)
+    INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap,
+                            limit_key)
     SELECT cell, id, fire_at, tenant_id, queue, priority, due_at, greatest(due_at, tocsin_now() + wait), start_by, cause,
-           overlap
+           overlap, limit_key
     FROM fire
     ON CONFLICT DO NOTHING
 )

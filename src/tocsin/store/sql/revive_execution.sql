@@ -8,7 +8,7 @@ WITH back AS (
     RETURNING h.*
 )
 INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause, attempt,
-                        earlier_attempts, attempts, origin_fire_at, backfill_id, overlap)
+                        earlier_attempts, attempts, origin_fire_at, backfill_id, overlap, limit_key)
 SELECT cell, job_id, fire_at, tenant_id, queue, priority, due_at, tocsin_now(), cause,
        CASE WHEN started_at IS NULL THEN attempt ELSE attempt + 1 END,
        CASE WHEN started_at IS NULL THEN attempt - 1 ELSE attempt END,
@@ -18,6 +18,7 @@ SELECT cell, job_id, fire_at, tenant_id, queue, priority, due_at, tocsin_now(), 
                 'started_at', (extract(epoch FROM started_at) * 1000000)::bigint,
                 'finished_at', (extract(epoch FROM finished_at) * 1000000)::bigint)) END,
        origin_fire_at, backfill_id,
-       (SELECT j.policies ->> 'overlap' FROM jobs j WHERE j.cell = $1 AND j.id = $2)
+       (SELECT j.policies ->> 'overlap' FROM jobs j WHERE j.cell = $1 AND j.id = $2),
+       (SELECT j.policies -> 'limit' ->> 'key' FROM jobs j WHERE j.cell = $1 AND j.id = $2)
 FROM back
 RETURNING fire_at

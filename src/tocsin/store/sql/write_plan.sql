@@ -17,9 +17,10 @@ WITH own AS (
         AS c (id, shard, expected, version, cursor, fires)
     WHERE j.cell = $1 AND j.id = c.id AND j.state = 'active' AND j.next_fire_at = c.expected
       AND j.version = c.version AND c.shard IN (SELECT shard FROM own)
-    RETURNING j.id, j.tenant_id, j.queue, j.priority, j.policies ->> 'overlap' AS overlap
+    RETURNING j.id, j.tenant_id, j.queue, j.priority, j.policies ->> 'overlap' AS overlap,
+              j.policies -> 'limit' ->> 'key' AS limit_key
 ), fire AS (
-    SELECT m.id, m.tenant_id, m.queue, m.overlap, f.fire_at, f.due_at, f.wait, f.start_by,
+    SELECT m.id, m.tenant_id, m.queue, m.overlap, m.limit_key, f.fire_at, f.due_at, f.wait, f.start_by,
            CASE WHEN f.late THEN $19::smallint ELSE m.priority END AS priority,
            CASE WHEN f.late THEN 'catch_up' ELSE 'schedule' END AS cause
     FROM unnest($11::uuid[], $12::timestamptz[], $13::timestamptz[], $14::interval[], $15::boolean[], $16::timestamptz[])
@@ -30,9 +31,10 @@ WITH own AS (
     SELECT DISTINCT $1::smallint, queue, priority, tenant_id FROM fire
     ON CONFLICT DO NOTHING
 ), planned AS (
-    INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap)
+    INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap,
+                            limit_key)
     SELECT $1, id, fire_at, tenant_id, queue, priority, due_at, greatest(due_at, tocsin_now() + wait), start_by, cause,
-           overlap
+           overlap, limit_key
     FROM fire
     ON CONFLICT DO NOTHING
     RETURNING 1

@@ -15,7 +15,7 @@ from tocsin.domain.ids import execution_text, job_text
 from tocsin.domain.instant import DAY, SECOND, Instant, Span, format_instant, from_datetime
 from tocsin.domain.outcome import Outcome, Verdict
 from tocsin.domain.target import HttpTarget, body_of
-from tocsin.queue.postgres import Claim
+from tocsin.queue.claims import Claim
 from tocsin.worker.targets.http_client import HttpClient
 from tocsin.worker.targets.http_exchange import Answer, DeliveryFailed, FailureKind, OutgoingRequest
 

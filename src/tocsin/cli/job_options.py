@@ -1,0 +1,205 @@
+"""The options that define a job, and the request bodies they describe.
+
+`jobs create` and `jobs put` write a whole definition; `jobs update` only what changes. The API replaces nested
+objects whole, so a change is first put into the job's own: naming a lookback must not reset the misfire policy.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Final
+
+import click
+
+from tocsin.cli.schedule_options import (
+    SCHEDULE_OPTIONS,
+    Decorator,
+    Options,
+    changed_schedule,
+    given,
+    says_when,
+    written_schedule,
+)
+from tocsin.domain.policy import MisfirePolicy, Overlap
+
+NAME_OPTION: Final = click.option("--name", help="A name; unique among recurring jobs.")
+JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
+    click.option("--description", help="What it is for."),
+    *SCHEDULE_OPTIONS,
+    click.option("--target-url", metavar="URL", help="Call this HTTP target.  (--noop for none)"),
+    click.option("--method", help="HTTP method.  [default: POST]"),
+    click.option(
+        "--header", "headers", multiple=True, metavar="NAME:VALUE", help="HTTP header; may be repeated."
+    ),
+    click.option("--body", help="HTTP body: JSON if it is JSON, else text."),
+    click.option(
+        "--target-timeout", metavar="DURATION", help="How long the HTTP call may take.  [default: 30s]"
+    ),
+    click.option("--noop", is_flag=True, help="Do nothing, successfully: for trying things out."),
+    click.option("--timeout", metavar="DURATION", help="How long an attempt may take."),
+    click.option(
+        "--start-within", metavar="DURATION", help="Expire if it has not started this long after it was due."
+    ),
+    click.option("--queue", help="Queue.  [default: default]"),
+    click.option("--priority", type=click.IntRange(0, 9), help="0 is the most urgent.  [default: 5]"),
+    click.option("--tag", "tags", multiple=True, help="Tag; may be repeated."),
+    click.option("--max-attempts", type=int, metavar="N", help="Attempts in all.  [default: 5]"),
+    click.option(
+        "--initial-backoff",
+        metavar="DURATION",
+        help="The wait after the first failed attempt.  [default: 1s]",
+    ),
+    click.option(
+        "--max-backoff", metavar="DURATION", help="The longest wait between attempts.  [default: 5m]"
+    ),
+    click.option("--backoff-multiplier", type=float, help="By how much each wait is longer.  [default: 2]"),
+    click.option(
+        "--backoff-jitter", type=float, help="Which share of a wait is random, 0 to 1.  [default: 0.5]"
+    ),
+    click.option(
+        "--misfire",
+        type=click.Choice([str(one) for one in MisfirePolicy]),
+        help="Which fires missed in an outage or pause still run.  [default: fire_once]",
+    ),
+    click.option(
+        "--lookback", metavar="DURATION", help="Missed fires older than this never run.  [default: 1h]"
+    ),
+    click.option("--misfire-max", type=int, metavar="N", help="The most that fire_all runs.  [default: 100]"),
+    click.option(
+        "--misfire-pace", metavar="DURATION", help="The time between missed fires that run.  [default: 0s]"
+    ),
+    click.option(
+        "--overlap",
+        type=click.Choice([str(one) for one in Overlap]),
+        help="When an earlier execution still runs.  [default: allow]",
+    ),
+)
+
+# Where an option's value belongs in the body.
+_PLACES: Final[Mapping[str, tuple[str, ...]]] = {
+    "name": ("name",),
+    "description": ("description",),
+    "queue": ("queue",),
+    "priority": ("priority",),
+    "tags": ("tags",),
+    "timeout": ("timeout",),
+    "start_within": ("start_within",),
+    "overlap": ("overlap",),
+    "idempotency_key": ("idempotency_key",),
+    "max_attempts": ("retry", "max_attempts"),
+    "initial_backoff": ("retry", "initial_backoff"),
+    "max_backoff": ("retry", "max_backoff"),
+    "backoff_multiplier": ("retry", "multiplier"),
+    "backoff_jitter": ("retry", "jitter"),
+    "misfire": ("misfire", "policy"),
+    "lookback": ("misfire", "lookback"),
+    "misfire_max": ("misfire", "max"),
+    "misfire_pace": ("misfire", "pace"),
+    "target_url": ("target", "url"),
+    "method": ("target", "method"),
+    "headers": ("target", "headers"),
+    "body": ("target", "body"),
+    "target_timeout": ("target", "timeout"),
+}
+
+# What an update can take away, and where it is.
+_CLEARABLE: Final[Mapping[str, tuple[str, ...]]] = {
+    "name": ("name",),
+    "description": ("description",),
+    "timeout": ("timeout",),
+    "start-within": ("start_within",),
+    "tags": ("tags",),
+    "headers": ("target", "headers"),
+    "body": ("target", "body"),
+    "target-timeout": ("target", "timeout"),
+    "time-zone": ("schedule", "time_zone"),
+    "dst": ("schedule", "dst"),
+    "starts-at": ("schedule", "starts_at"),
+    "ends-at": ("schedule", "ends_at"),
+    "max-fires": ("schedule", "max_fires"),
+    "jitter": ("schedule", "jitter"),
+    "exclude": ("schedule", "exclude"),
+}
+CLEAR_OPTION: Final = click.option(
+    "--clear", multiple=True, type=click.Choice(list(_CLEARABLE)), help="Take this away; may be repeated."
+)
+
+
+def new_job(options: Options) -> dict[str, Any]:
+    """The whole definition. The API checks it; here only what it could not see is refused."""
+    if bool(options["target_url"]) == options["noop"]:
+        raise click.UsageError("give --target-url, or --noop to try things out")
+    kind = "noop" if options["noop"] else "http"
+    body: dict[str, Any] = {"schedule": written_schedule(options), "target": {"kind": kind}}
+    _put(body, options)
+    return body
+
+
+def changes(current: Mapping[str, Any], options: Options, clear: Sequence[str]) -> dict[str, Any]:
+    """The fields of a job that the options change, each as a whole."""
+    if options["target_url"] and options["noop"]:
+        raise click.UsageError("give --target-url or --noop, not both")
+    job = deepcopy(dict(current))
+    touched = {_take_away(job, _CLEARABLE[name]) for name in clear}
+    if options["noop"]:
+        job["target"] = {"kind": "noop"}
+        touched.add("target")
+    elif options["target_url"] and job["target"]["kind"] != "http":
+        job["target"] = {"kind": "http"}
+    touched |= _put(job, options)
+    if says_when(options):
+        job["schedule"] = changed_schedule(job["schedule"], options)
+        touched.add("schedule")
+    if not touched:
+        raise click.UsageError("nothing to change; name at least one option, see --help")
+    return {name: job[name] for name in sorted(touched)}
+
+
+def _put(body: dict[str, Any], options: Options) -> set[str]:
+    """Put the values of the options where they belong. Returns which fields of the body that touched."""
+    used = {name: place for name, place in _PLACES.items() if given(options.get(name))}
+    for name, (field, *rest) in used.items():
+        value = _READ.get(name, lambda same: same)(options[name])
+        if rest:
+            body[field] = body.get(field, {}) | {rest[0]: value}
+        else:
+            body[field] = value
+    return {place[0] for place in used.values()}
+
+
+def _take_away(job: dict[str, Any], place: Sequence[str]) -> str:
+    field, *rest = place
+    if rest:
+        for part in (job[field], *job[field].get("any_of", ())):
+            part.pop(rest[0], None)
+    else:
+        job[field] = [] if field == "tags" else None
+    return field
+
+
+def _headers(texts: Sequence[str]) -> dict[str, str]:
+    return dict(_header(text) for text in texts)
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon:
+        raise click.UsageError(f"--header {text!r} has no colon; write NAME:VALUE")
+    return name.strip(), value.strip()
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_not_json)
+    except ValueError:
+        return text
+    except RecursionError:
+        raise click.UsageError("--body is nested too deeply") from None
+
+
+def _not_json(constant: str) -> None:
+    """NaN and Infinity are Python's idea of JSON, nobody else's."""
+    raise ValueError(constant)
+
+
+_READ: Final[Mapping[str, Any]] = {"headers": _headers, "body": _json_or_text, "method": str.upper}

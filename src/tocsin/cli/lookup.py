@@ -1,0 +1,33 @@
+"""Which job a user means: by id, or by name for recurring jobs, whose names are unique."""
+
+import re
+from typing import Any, Final
+
+import click
+
+from tocsin.cli.client import ApiError, Client
+
+_ID: Final = re.compile(r"job_[0-9a-z]{26}", re.IGNORECASE)
+
+
+def job_id(client: Client, job: str) -> str:
+    """The id of a job given by id or name."""
+    if _ID.fullmatch(job):
+        return job
+    found: str = find_job(client, job)["id"]
+    return found
+
+
+def find_job(client: Client, job: str) -> Any:
+    """The job itself."""
+    if _ID.fullmatch(job):
+        return client.get("jobs", job)
+    if not job:
+        raise click.UsageError("JOB is empty; give a job's id or name")
+    try:
+        return client.get("jobs", "by-name", job)
+    except ApiError as error:
+        if error.status == 404:
+            hint = f"a one-off goes by its id: tocsin jobs list --name {job!r}"
+            raise ApiError(f"{error.message}\nHint: {hint}", 404) from None
+        raise

@@ -1,0 +1,131 @@
+"""What travels between the queue and its users: claims, and what becomes of them."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from tocsin.db.pool import columns
+from tocsin.domain.ids import ExecutionKey
+from tocsin.domain.instant import Instant
+
+
+class Claim(msgspec.Struct):
+    """A worker's right to one execution, and all it needs to run it. `target` and `policies` are JSON text,
+    None when the job was deleted meanwhile."""
+
+    job_id: UUID
+    fire_at: Instant
+    tenant_id: int
+    queue: str
+    priority: int
+    due_at: Instant
+    run_at: Instant
+    start_by: Instant | None
+    deadline_at: Instant
+    started_at: Instant | None
+    attempt: int
+    earlier_attempts: int
+    overlap: str | None
+    limit_key: str | None
+    waits_for: str | None
+    origin_fire_at: Instant | None
+    target: str | None
+    policies: str | None
+    version: int | None
+    token: int
+
+    @property
+    def key(self) -> ExecutionKey:
+        """The execution's identity."""
+        return ExecutionKey(self.job_id, self.fire_at)
+
+    @property
+    def gated(self) -> bool:
+        """Whether something may hold it back although it is due."""
+        return self.overlap is not None or self.limit_key is not None
+
+
+class Overdue(msgspec.Struct, frozen=True):
+    """A claim whose deadline passed."""
+
+    job_id: UUID
+    fire_at: Instant
+    token: int
+    node_id: int
+    started_at: Instant | None
+    attempt: int
+    earlier_attempts: int
+    deadline_at: Instant
+    cancel_requested: bool
+    policies: str | None
+    version: int | None
+    overlap: str | None
+    limit_key: str | None
+
+    @property
+    def key(self) -> ExecutionKey:
+        """The execution's identity."""
+        return ExecutionKey(self.job_id, self.fire_at)
+
+    @property
+    def gated(self) -> bool:
+        """Whether something may hold it back although it is due."""
+        return self.overlap is not None or self.limit_key is not None
+
+
+Held = Claim | Overdue
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """An execution is over: what history will say."""
+
+    claim: Held
+    state: str
+    finished_at: Instant
+    outcome: str | None = None
+    reason: str | None = None
+    fingerprint: str | None = None
+
+
+class Again(msgspec.Struct, frozen=True):
+    """An execution tries again: when, the record of the attempt that failed, and how it ends instead if it was
+    asked to stop."""
+
+    claim: Claim
+    run_at: Instant
+    record: str
+    stopped: Finish
+
+
+class Requeue(msgspec.Struct, frozen=True):
+    """An overdue execution goes back: when it runs, and the record of the attempt that was lost, if one was."""
+
+    claim: Overdue
+    run_at: Instant
+    record: str | None
+
+
+def keys_of(claims: Sequence[Held]) -> tuple[list[UUID], list[Instant], list[int]]:
+    """The columns that name claims in a statement: job, fire time, token."""
+    return [c.job_id for c in claims], [c.fire_at for c in claims], [c.token for c in claims]
+
+
+def finish_columns(finishes: Sequence[Finish]) -> list[list[Any]]:
+    """The columns of `finish.sql`."""
+    rows = [
+        (
+            finish.claim.job_id,
+            finish.claim.fire_at,
+            finish.claim.token,
+            finish.state,
+            finish.finished_at,
+            finish.outcome,
+            finish.reason,
+            finish.fingerprint,
+            finish.claim.version,
+        )
+        for finish in finishes
+    ]
+    return columns(rows, 9)

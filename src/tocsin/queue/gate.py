@@ -1,0 +1,177 @@
+"""The gate in front of executions that may not simply start when they are due.
+
+Three things can hold one back, asked in this order inside one transaction: the rate of its limit key (a place is
+reserved once, and the execution comes back when that place has come), the slots of its limit key, and its own
+job's overlap policy. What passes is started; what does not is put back, skipped, or makes room, and whatever it
+had taken on the way is given back in the same transaction.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from tocsin.db.pool import Record, Session, columns
+from tocsin.db.statements import statement
+from tocsin.domain.instant import SECOND, Instant, parse_span
+from tocsin.domain.policy import Limit, Policies
+from tocsin.queue.claims import Claim, Finish, Held, finish_columns, keys_of
+
+# When nobody wakes an execution that waits for a slot or its turn, it looks again after this long.
+_LOOK_AGAIN: Final = 30 * SECOND
+
+
+class Gate:
+    """Decides about gated claims of one cell. Knows which slots it has already made."""
+
+    def __init__(self, cell: int) -> None:
+        self._cell = cell
+        self._slots_made: dict[tuple[int, str], int] = {}
+
+    async def pass_through(self, session: Session, claims: Sequence[Claim], now: Instant) -> list[Claim]:
+        """Start those that may start, inside the caller's transaction."""
+        waiting = await self._keep_rates(session, claims, now)
+        waiting = await self._take_slots(session, waiting, now)
+        solo = [claim for claim in waiting if claim.overlap is not None]
+        started = await self._start(session, [claim for claim in waiting if claim.overlap is None])
+        if solo:
+            started += await self._start_solo(session, solo, now)
+        begun = {claim.key for claim in started}
+        await self.give_slots_back(session, [claim for claim in waiting if claim.key not in begun])
+        return started
+
+    async def give_slots_back(self, session: Session, claims: Sequence[Held]) -> None:
+        """Free the slots of attempts that are over, and let others of their keys try."""
+        limited = [claim for claim in claims if claim.limit_key is not None]
+        if limited:
+            await session.fetchrow(_sql("free_slots"), self._cell, *keys_of(limited))
+
+    async def _keep_rates(self, session: Session, claims: Sequence[Claim], now: Instant) -> list[Claim]:
+        """Reserve a place in its key's rate for each claim that has none. Returns those whose place has come."""
+        asking = [claim for claim in claims if claim.waits_for is None and limit_of(claim).rate is not None]
+        if not asking:
+            return list(claims)
+        gaps = {(claim.tenant_id, claim.limit_key): _gap(limit_of(claim)) for claim in asking}
+        numbers = Counter((claim.tenant_id, claim.limit_key) for claim in asking)
+        wanted = [(*key, timedelta(microseconds=gap), numbers[key]) for key, gap in gaps.items()]
+        rows = await session.fetch(_sql("reserve_rate"), self._cell, *columns(wanted, 4))
+        # The row says where the rate stands after our places; the first of them lies that many gaps before.
+        place = {}
+        for tenant_id, key, after in rows:
+            place[tenant_id, key] = after - numbers[tenant_id, key] * gaps[tenant_id, key]
+        later: list[tuple[Claim, Instant]] = []
+        for claim in asking:
+            key = (claim.tenant_id, claim.limit_key)
+            if place[key] > now:
+                later.append((claim, place[key]))
+            place[key] += gaps[key]
+        await self._park(session, later, "rate")
+        parked = {claim.key for claim, _ in later}
+        return [claim for claim in claims if claim.key not in parked]
+
+    async def _take_slots(self, session: Session, claims: Sequence[Claim], now: Instant) -> list[Claim]:
+        """Take a slot for each claim whose key has a number of them. Returns those that may go on."""
+        asking = [claim for claim in claims if limit_of(claim).max_parallel is not None]
+        if not asking:
+            return list(claims)
+        await self._make_slots(session, asking)
+        rows = await session.fetch(
+            _sql("take_slots"),
+            self._cell,
+            [claim.tenant_id for claim in asking],
+            [claim.limit_key for claim in asking],
+            [limit_of(claim).max_parallel for claim in asking],
+            *keys_of(asking),
+        )
+        got = {asking[row["place"]].key for row in rows}
+        refused = [claim for claim in asking if claim.key not in got]
+        await self._park(session, [(claim, now + _LOOK_AGAIN) for claim in refused], "slot")
+        turned_away = {claim.key for claim in refused}
+        return [claim for claim in claims if claim.key not in turned_away]
+
+    async def _make_slots(self, session: Session, claims: Sequence[Claim]) -> None:
+        """Slots are rows; they are made the first time a key is met, or when its number grew."""
+        wanted: dict[tuple[int, str], int] = {}
+        for claim in claims:
+            key, number = (claim.tenant_id, claim.limit_key or ""), limit_of(claim).max_parallel or 0
+            if number > max(self._slots_made.get(key, 0), wanted.get(key, 0)):
+                wanted[key] = number
+        if wanted:
+            rows = [(tenant_id, key, number) for (tenant_id, key), number in sorted(wanted.items())]
+            await session.execute(_sql("make_slots"), self._cell, *columns(rows, 3))
+            self._slots_made |= wanted
+
+    async def _start(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
+        if not claims:
+            return []
+        return mark_started(claims, await session.fetch(_sql("start"), self._cell, *keys_of(claims)))
+
+    async def _start_solo(self, session: Session, claims: Sequence[Claim], now: Instant) -> list[Claim]:
+        """Start those whose job has nothing else running; decide about the others by their policy."""
+        # Whoever decides about these jobs is waited for first: the grant then sees what they did.
+        await session.fetch(_sql("lock_solos"), self._cell, [claim.job_id for claim in claims])
+        rows = await session.fetch(_sql("grant_solos"), self._cell, *keys_of(claims))
+        started = mark_started(claims, [row for row in rows if row["started_at"] is not None])
+        refused = [claims[row["place"]] for row in rows if row["started_at"] is None]
+        await self._refuse(session, refused, now)
+        return started
+
+    async def _refuse(self, session: Session, refused: Sequence[Claim], now: Instant) -> None:
+        """Another execution of the job has the floor: skip, wait, wait alone, or make it stop and wait."""
+        skipped = [claim for claim in refused if claim.overlap == "skip"]
+        waiting = [claim for claim in refused if claim.overlap != "skip"]
+        if skipped:
+            finishes = [Finish(claim, "skipped", now, reason="overlap") for claim in skipped]
+            await session.fetchrow(_sql("finish"), self._cell, *finish_columns(finishes))
+        if collapsing := [claim for claim in waiting if claim.overlap == "collapse"]:
+            ids, fire_ats, _ = keys_of(collapsing)
+            await session.execute(_sql("collapse_solos"), self._cell, ids, fire_ats)
+        if replacing := [claim for claim in waiting if claim.overlap == "replace"]:
+            await session.execute(_sql("replace_solos"), self._cell, [claim.job_id for claim in replacing])
+        await self._park(session, [(claim, now + _LOOK_AGAIN) for claim in waiting], "turn")
+
+    async def _park(self, session: Session, waiting: Sequence[tuple[Claim, Instant]], reason: str) -> None:
+        """Put claims back into the queue until an instant, or until somebody brings it forward."""
+        if waiting:
+            claims = [claim for claim, _ in waiting]
+            await session.execute(
+                _sql("park"),
+                self._cell,
+                *keys_of(claims),
+                [run_at for _, run_at in waiting],
+                [reason] * len(claims),
+            )
+
+
+def mark_started(claims: Sequence[Claim], rows: Iterable[Record]) -> list[Claim]:
+    """The claims that a start statement returned, with their start times."""
+    started = []
+    for place, started_at in rows:
+        claims[place].started_at = started_at
+        started.append(claims[place])
+    return started
+
+
+NO_LIMIT: Final = Limit("")
+
+
+def limit_of(claim: Claim) -> Limit:
+    """The limit in a claim's policies."""
+    return NO_LIMIT if claim.limit_key is None or claim.policies is None else _limit_in(claim.policies)
+
+
+@lru_cache(maxsize=8192)
+def _limit_in(policies: str) -> Limit:
+    return msgspec.json.decode(policies, type=Policies).limit or NO_LIMIT
+
+
+def _gap(limit: Limit) -> int:
+    """Microseconds between two starts of a key."""
+    return parse_span(limit.per, "limit.per") // (limit.rate or 1)
+
+
+def _sql(name: str) -> str:
+    return statement("tocsin.queue", name)

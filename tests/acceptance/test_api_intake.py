@@ -1,0 +1,113 @@
+"""Group commit: hundreds of creations share a commit, and each hears of its own fate only."""
+
+import asyncio
+import json
+import random
+from typing import Any
+
+from tests.support.api import Answer, InProcessApi, in_process_api
+
+NOOP: dict[str, Any] = {"target": {"kind": "noop"}}
+
+
+def _create(api: InProcessApi, bodies: list[dict[str, Any]]) -> list[Answer]:
+    async def all_at_once() -> list[Answer]:
+        return await asyncio.gather(
+            *(api.ask("POST", "/v1/jobs", json.dumps(NOOP | body).encode()) for body in bodies)
+        )
+
+    return api.run(all_at_once())
+
+
+def test_hundreds_of_creations_at_once_all_succeed_and_each_answer_is_its_own_jobs(url: str) -> None:
+    with in_process_api(url) as api:
+        bodies = [
+            {"name": f"job {n}", "tags": [f"t{n}"], "priority": n % 10, "schedule": {"every": 60 + n}}
+            if n % 2
+            else {"name": f"job {n}", "tags": [f"t{n}"], "priority": n % 10, "schedule": {"in": 60 + n}}
+            for n in range(400)
+        ]
+        answers = _create(api, bodies)
+        assert {answer.status for answer in answers} == {201}
+        stored = {row["id"]: row for page in api.pages("/v1/jobs", limit=500) for row in page}
+        assert len(stored) == len(bodies)
+        for body, answer in zip(bodies, answers, strict=True):
+            created = answer.json()
+            for job in (created, stored[created["id"]]):
+                assert {name: job[name] for name in ("name", "tags", "priority")} == {
+                    name: body[name] for name in ("name", "tags", "priority")
+                }
+        assert len(api.fetch("SELECT FROM executions")) == 200
+
+
+def test_creations_share_transactions(url: str) -> None:
+    with in_process_api(url) as api:
+        _create(api, [{"schedule": {"in": "1h"}} for _ in range(400)])
+        (row,) = api.fetch("SELECT count(DISTINCT xmin::text) AS transactions FROM jobs")
+        assert row["transactions"] <= 10
+
+
+def test_a_taken_name_in_a_batch_is_refused_alone(url: str) -> None:
+    with in_process_api(url) as api:
+        api.create(name="taken", schedule={"every": "1h"})
+        names = ["taken" if n % 10 == 0 else f"free {n}" for n in range(200)]
+        answers = _create(api, [{"name": name, "schedule": {"every": "1h"}} for name in names])
+        for name, answer in zip(names, answers, strict=True):
+            assert answer.status == (409 if name == "taken" else 201), name
+            if answer.status == 409:
+                assert answer.problem()["field"] == "name"
+        assert len(api.fetch("SELECT FROM jobs")) == 181
+
+
+def test_of_many_creations_with_one_name_exactly_one_succeeds(url: str) -> None:
+    with in_process_api(url) as api:
+        names = [f"name {n}" for n in range(20)] * 10
+        random.Random(1).shuffle(names)
+        answers = _create(api, [{"name": name, "schedule": {"every": "1h"}} for name in names])
+        created = [answer.json()["name"] for answer in answers if answer.status == 201]
+        assert sorted(created) == sorted(set(names))
+        assert {answer.status for answer in answers} == {201, 409}
+
+
+def test_two_api_processes_creating_the_same_names_never_fail_for_each_other(url: str) -> None:
+    """New names and new lanes in opposite orders: a lock taken in another order would be a deadlock."""
+    with in_process_api(url) as api:
+        other = in_process_api(url)
+        api.run(other._open())
+        bodies = [
+            {"name": f"name {n}", "queue": f"q{n % 40}", "schedule": {"every": "1h"}} for n in range(300)
+        ]
+
+        async def both() -> list[Answer]:
+            calls = [
+                one.ask("POST", "/v1/jobs", json.dumps(NOOP | body).encode())
+                for one, order in ((api, bodies), (other, bodies[::-1]))
+                for body in order
+            ]
+            return await asyncio.gather(*calls)
+
+        statuses = [answer.status for answer in api.run(both())]
+        api.run(other.database.close())
+        assert statuses.count(201) == 300
+        assert statuses.count(409) == 300
+
+
+def test_a_client_that_goes_away_leaves_a_whole_job_or_none(url: str) -> None:
+    with in_process_api(url) as api:
+
+        async def go_away() -> None:
+            body = json.dumps(NOOP | {"schedule": {"in": "1h"}}).encode()
+            tasks = [asyncio.create_task(api.ask("POST", "/v1/jobs", body)) for _ in range(60)]
+            for n, task in enumerate(tasks):
+                for _ in range(n % 7):
+                    await asyncio.sleep(0)
+                if n % 3 == 0:
+                    task.cancel()
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [answer.status for answer in done if isinstance(answer, Answer)] == [201] * 40
+
+        api.run(go_away())
+        rows = api.fetch("SELECT j.id, e.job_id FROM jobs j FULL JOIN executions e ON e.job_id = j.id")
+        assert all(row["id"] == row["job_id"] for row in rows)
+        assert 40 <= len(rows) <= 60
+        assert api.create(schedule={"in": "1h"})["state"] == "active"

@@ -1,0 +1,162 @@
+"""Pages: complete, without repetition, in order, whatever is added meanwhile; and filters that mean what they say."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.api import InProcessApi, in_process_api
+from tests.support.postgres import Cluster
+
+FINISHED = (
+    "INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, finished_at,"
+    " attempt, started_at, node_id, reason) SELECT 0, j.id, at, 1, j.queue, 5, 'schedule', $2, at, at,"
+    " tocsin_now() - n / 2 * interval '1 s', 1, at, 1, 'because' FROM jobs j, generate_series(1, $3) AS n,"
+    " LATERAL (SELECT j.created_at - n * interval '1 min' AS at) AS t WHERE j.name = $1"
+)
+
+
+@pytest.fixture(scope="module")
+def api(cluster: Cluster) -> Iterator[InProcessApi]:
+    """A database with a bit of everything; tests only add to it under names of their own."""
+    url = cluster.new_database()
+    with in_process_api(url) as api:
+        for number in range(25):
+            api.create(
+                name=f"Report {number}" if number % 2 else f"Backup {number}",
+                schedule={"every": "1h"} if number % 5 == 0 else {"in": "1h"},
+                queue="heavy" if number % 3 == 0 else "default",
+                tags=["even" if number % 2 == 0 else "odd", f"n{number}"],
+                target={"kind": "noop"},
+            )
+        api.fetch(FINISHED, "Backup 0", "succeeded", 40)
+        api.fetch(FINISHED, "Report 1", "dead", 30)
+        yield api
+    cluster.drop(url)
+
+
+def _ids(pages: Iterator[list[dict[str, Any]]]) -> list[str]:
+    return [item["id"] for page in pages for item in page]
+
+
+@pytest.mark.parametrize("limit", [1, 7, 25, 500])
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/executions", "/v1/dead-letters"])
+def test_pages_of_any_size_hold_everything_once(api: InProcessApi, path: str, limit: int) -> None:
+    whole = [item["id"] for item in api.get(path, limit=500).json()["items"]]
+    assert len(whole) == len(set(whole)) >= 25
+    paged = _ids(api.pages(path, limit=limit))
+    assert paged == whole
+
+
+def test_jobs_come_newest_first(api: InProcessApi) -> None:
+    created = [item["created_at"] for page in api.pages("/v1/jobs", limit=10) for item in page]
+    assert created == sorted(created, reverse=True)
+
+
+def test_executions_come_live_first_then_finished_latest_first(api: InProcessApi) -> None:
+    items = [item for page in api.pages("/v1/executions", limit=9) for item in page]
+    ends = [item["finished_at"] for item in items]
+    live = ends.index(next(end for end in ends if end is not None))
+    assert all(end is None for end in ends[:live])
+    assert ends[live:] == sorted(ends[live:], reverse=True)
+    assert len(items) == 20 + 70
+
+
+def test_executions_of_a_job_come_latest_fire_first(api: InProcessApi) -> None:
+    (job,) = api.get("/v1/jobs", name="backup 0").json()["items"]
+    path = f"/v1/jobs/{job['id']}/executions"
+    fires = [item["fire_at"] for page in api.pages(path, limit=7) for item in page]
+    assert len(fires) == 40
+    assert fires == sorted(fires, reverse=True)
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/executions"])
+def test_what_was_there_at_the_first_page_is_listed_once_while_more_is_added(url: str, path: str) -> None:
+    with in_process_api(url) as api:
+        for number in range(20):
+            api.create(schedule={"in": "1h"}, name=f"old {number}")
+        api.fetch(FINISHED, "old 3", "succeeded", 20)
+        before = [item["id"] for item in api.get(path, limit=500).json()["items"]]
+        seen: list[str] = []
+        for number, page in enumerate(api.pages(path, limit=6)):
+            seen += [item["id"] for item in page]
+            api.create(schedule={"in": "1h"}, name=f"new {number}")
+            api.fetch(FINISHED, f"new {number}", "dead", 3)
+        assert len(seen) == len(set(seen))
+        assert set(before) <= set(seen)
+
+
+def test_an_execution_that_finishes_between_two_pages_is_not_missed(url: str) -> None:
+    with in_process_api(url) as api:
+        for _ in range(12):
+            api.create(schedule={"in": "1h"})
+        before = set(_ids(api.pages("/v1/executions", limit=500)))
+        seen: list[str] = []
+        for page in api.pages("/v1/executions", limit=5):
+            seen += [item["id"] for item in page]
+            left = sorted(before - set(seen))
+            for execution_id in left[:2]:
+                api.post(f"/v1/executions/{execution_id}/cancel")
+        assert before <= set(seen)
+
+
+def test_a_cursor_survives_the_deletion_of_the_job_it_points_at(url: str) -> None:
+    with in_process_api(url) as api:
+        jobs = [api.create(schedule={"in": "1h"})["id"] for _ in range(6)]
+        page = api.get("/v1/jobs", limit=3).json()
+        assert [item["id"] for item in page["items"]] == jobs[:2:-1]
+        api.delete(f"/v1/jobs/{jobs[3]}")
+        following = api.get("/v1/jobs", limit=3, cursor=page["next_cursor"]).json()
+        assert [item["id"] for item in following["items"]] == jobs[2::-1]
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ({"kind": "recurring"}, 5),
+        ({"kind": "once"}, 20),
+        ({"state": "active"}, 25),
+        ({"state": "paused"}, 0),
+        ({"queue": "heavy"}, 9),
+        ({"queue": "none"}, 0),
+        ({"tag": "odd"}, 12),
+        ({"tag": "n7"}, 1),
+        ({"name": "report"}, 12),
+        ({"name": "REPORT 1"}, 6),
+        ({"name": "%"}, 0),
+        ({"name": "_"}, 0),
+        ({"name": "backup", "kind": "recurring", "queue": "heavy"}, 1),
+    ],
+)
+def test_a_filter_narrows_the_jobs_to_what_it_says(
+    api: InProcessApi, query: dict[str, str], count: int
+) -> None:
+    assert len(_ids(api.pages("/v1/jobs", limit=4, **query))) == count
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "count"),
+    [
+        ("/v1/executions", {"state": "queued"}, 20),
+        ("/v1/executions", {"state": "running"}, 0),
+        ("/v1/executions", {"state": "succeeded"}, 40),
+        ("/v1/executions", {"state": "dead"}, 30),
+        ("/v1/executions", {"state": "succeeded", "queue": "default"}, 0),
+        ("/v1/executions", {"queue": "heavy"}, 7 + 40),
+        ("/v1/dead-letters", {}, 30),
+        ("/v1/dead-letters", {"queue": "heavy"}, 0),
+    ],
+)
+def test_a_filter_narrows_the_executions_to_what_it_says(
+    api: InProcessApi, path: str, query: dict[str, str], count: int
+) -> None:
+    items = [item for page in api.pages(path, limit=11, **query) for item in page]
+    assert len(items) == count
+    for item in items:
+        assert item["state"] == query.get("state", item["state"])
+        assert item["queue"] == query.get("queue", item["queue"])
+
+
+def test_dead_letters_come_with_their_reason_and_attempts(api: InProcessApi) -> None:
+    for item in api.get("/v1/dead-letters").json()["items"]:
+        assert (item["state"], item["reason"], len(item["attempts"])) == ("dead", "because", 1)

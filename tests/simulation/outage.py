@@ -1,0 +1,263 @@
+"""One engine on virtual time that a test can switch off and on again.
+
+The engine is the real planner, resumer, backfiller, reclaimer and worker over a real database; only time and the
+called target are made up. `run_until` goes from one instant at which something is due to the next, so hours pass in
+as many steps as things happen. `crash` drops everything the engine had in memory, and whatever it was calling is
+never heard of again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from tests.simulation.faults import spin
+from tests.simulation.virtual_time import VirtualTime, open_on_virtual_time, run_virtually
+from tocsin.clock import VirtualClock
+from tocsin.db.pool import Database
+from tocsin.domain.ids import new_job_id, shard_of
+from tocsin.domain.instant import DAY, SECOND, Instant, Span
+from tocsin.domain.job import Definition, check_definition
+from tocsin.domain.outcome import SUCCEEDED, Outcome
+from tocsin.domain.policy import Policies
+from tocsin.domain.schedule import Schedule, read_schedule, rule_of
+from tocsin.domain.target import HttpTarget
+from tocsin.failpoints import Failpoints
+from tocsin.queue.postgres import Claim, PostgresQueue
+from tocsin.scheduler.backfiller import Backfiller
+from tocsin.scheduler.leaser import Leaser, Leases
+from tocsin.scheduler.planner import Planner
+from tocsin.scheduler.reclaimer import Reclaimer
+from tocsin.scheduler.resumer import Resumer
+from tocsin.settings import Settings
+from tocsin.store.backfills import BackfillStore
+from tocsin.store.control import JobControl
+from tocsin.store.jobs import JobStore, NewJob
+from tocsin.store.leases import LeaseStore
+from tocsin.store.plans import PlanStore
+from tocsin.telemetry import Telemetry
+from tocsin.worker.worker import Worker
+
+TENANT = 1
+TARGET = HttpTarget("http://target.example/", timeout="12h")
+# Claims outlast every call of these tests and no outage; leases outlast everything but a crash.
+SETTINGS = Settings(
+    lease_ttl=400 * DAY / SECOND, claim_ttl=1800.0, claim_ahead=0.0, claim_batch=5000, concurrency=10_000
+)
+_NEXT = """
+SELECT least(
+    (SELECT min(run_at) FROM executions WHERE claim_token IS NULL),
+    (SELECT min(next_fire_at) - $1::bigint * interval '1 us' FROM jobs WHERE state = 'active' AND kind = 'recurring'),
+    (SELECT min(paused_until) FROM jobs),
+    (SELECT min(greatest(resume_at, tocsin_now() + interval '1 us')) FROM backfills WHERE state = 'running'))
+    AS instant
+"""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one fire time."""
+
+    fire_at: Instant
+    state: str
+    reason: str | None = None
+    cause: str | None = None
+    due_at: Instant | None = None
+    started_at: Instant | None = None
+    attempt: int = 1
+
+
+class Calls:
+    """The target: every call takes as long as `lasts` says and then succeeds, or ends as `answer` says."""
+
+    def __init__(self, time: VirtualTime) -> None:
+        self._time = time
+        self.lasts: Callable[[Claim], Span] = lambda _: 0
+        self.answer: Callable[[Claim], Outcome] = lambda _: SUCCEEDED
+        self.ends: dict[asyncio.Task[Any], Instant] = {}
+        self.made: list[tuple[UUID, Instant, int]] = []
+
+    async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome:
+        self.made.append((claim.job_id, claim.fire_at, claim.attempt))
+        task = asyncio.current_task()
+        assert task is not None
+        span = self.lasts(claim)
+        self.ends[task] = self._time.now() + span
+        try:
+            await asyncio.sleep(span / SECOND)
+        finally:
+            del self.ends[task]
+        return self.answer(claim)
+
+
+class Engine:
+    """A scheduler and a worker, and the clients' way around them."""
+
+    def __init__(self, database: Database, time: VirtualTime, settings: Settings = SETTINGS) -> None:
+        self.database = database
+        self.time = time
+        self.settings = settings
+        self.calls = Calls(time)
+        self.jobs = JobStore(database)
+        self.control = JobControl(database, settings.horizon)
+        self.backfills = BackfillStore(database)
+        self.horizon = round(settings.horizon * SECOND)
+        self.instants = 0
+
+    async def start(self) -> None:
+        """Join the fleet as a new node and hold every shard."""
+        leasing = LeaseStore(self.database, self.settings.lease_ttl)
+        telemetry, points, clock = Telemetry(), Failpoints(), self.time.clock
+        node_id = await leasing.register("engine", ("scheduler", "worker"), "test")
+        self.leases = Leases(clock, self.settings.lease_ttl)
+        leaser = Leaser(
+            leasing, clock, self.leases, node_id=node_id, ttl=self.settings.lease_ttl, plans=True,
+            telemetry=telemetry, failpoints=points, rejoin=_never,
+        )  # fmt: skip
+        await leaser.run_once(self.time.now())
+        self.planner = Planner(
+            PlanStore(self.database, node_id), self.leases, horizon=self.settings.horizon, wake_within=2.0,
+            telemetry=telemetry, failpoints=points,
+        )  # fmt: skip
+        queue = PostgresQueue(self.database, node_id, self.settings.claim_ttl)
+        self.reclaimer = Reclaimer(queue, self.leases, telemetry, points)
+        self.resumer = Resumer(self.control, self.leases)
+        self.backfiller = Backfiller(self.backfills, self.leases)
+        self.worker = Worker(
+            PostgresQueue(self.database, node_id, self.settings.claim_ttl), {HttpTarget: self.calls}, clock,
+            self.settings, telemetry, points, node_id=node_id,
+        )  # fmt: skip
+
+    async def crash(self) -> None:
+        """Lose everything in memory; the leases are free as if their time had run out."""
+        for _, task in self.worker.runner._tasks.values():
+            task.cancel()
+        self.worker.runner._tasks.clear()
+        await spin()
+        await self.database.execute("UPDATE shards SET owner = NULL, expires_at = tocsin_now()")
+        await self.database.execute("DELETE FROM nodes")
+
+    async def define(self, schedule: Any, policies: Policies = Policies(), **fields: Any) -> UUID:
+        """A job as the API would make it."""
+        now = self.time.now()
+        definition = Definition(read_schedule(schedule, now), TARGET, policies=policies, **fields)
+        check_definition(definition)
+        job_id = new_job_id(now)
+        first = rule_of(definition.schedule).next_fire(now if definition.kind == "recurring" else -(1 << 62))
+        assert first is not None
+        shard = shard_of(job_id, 64)
+        new = NewJob(job_id, TENANT, shard, definition, first, max(first, now))
+        assert not await self.jobs.define([new], now)
+        return job_id
+
+    async def run_until(self, end: Instant) -> None:
+        """Let everything happen that is due until `end`, each thing at its instant."""
+        while True:
+            await self.settle()
+            upcoming = await self._next_instant()
+            if upcoming is None or upcoming > end:
+                break
+            await self.time.advance_to(upcoming)
+        await self.time.advance_to(end)
+        await self.settle()
+
+    async def run_until_done(self, patience: Span = DAY) -> None:
+        """Until nothing is left to do."""
+        limit = self.time.now() + patience
+        while (await self._next_instant()) is not None:
+            assert self.time.now() < limit, f"still busy after {patience / SECOND} s"
+            await self.settle()
+            await self.time.advance_to(await self._next_instant() or 0)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Let every part run until none has anything to do at this instant."""
+        self.instants += 1
+        worker, busy = self.worker, True
+        await spin()
+        while busy:
+            now = self.time.now()
+            worker.claimer.forget_look()
+            if worker.runner.claims():
+                worker.heartbeat.look_for_stops()
+            busy = False
+            for part in (self.reclaimer, self.resumer, self.planner, self.backfiller, worker.claimer,
+                         worker.starter, worker.settler):  # fmt: skip
+                busy |= bool((await part.run_once(now)).done)
+            await worker.heartbeat.run_once(now)
+            await spin()
+            busy |= worker.settler.backlog > 0
+
+    async def ledger(self, job_id: UUID, fire_times: Sequence[Instant]) -> list[Row]:
+        """What became of each fire time: history with its runs of skips told apart, and what is still live."""
+        rows = await self.database.fetch(
+            "SELECT fire_at, fire_until, fire_count, state, reason, cause, due_at, started_at, attempt FROM history"
+            " WHERE cell = 0 AND job_id = $1 UNION ALL SELECT fire_at, NULL, 1, 'live', NULL, cause, due_at, started_at,"
+            " attempt FROM executions WHERE cell = 0 AND job_id = $1",
+            job_id,
+        )
+        ledger = []
+        for row in rows:
+            if row["fire_until"] is None:
+                ledger.append(_row(row, row["fire_at"]))
+                continue
+            inside = [time for time in fire_times if row["fire_at"] <= time <= row["fire_until"]]
+            assert len(inside) == row["fire_count"], f"a run of {row['fire_count']} skips holds {len(inside)}"
+            assert inside[0] == row["fire_at"]
+            assert inside[-1] == row["fire_until"]
+            ledger += [_row(row, time) for time in inside]
+        return sorted(ledger, key=lambda row: row.fire_at)
+
+    async def count(self, table: str, condition: str = "true", *args: Any) -> int:
+        row = await self.database.one(f"SELECT count(*) AS n FROM {table} WHERE {condition}", *args)
+        return int(row["n"])
+
+    async def _next_instant(self) -> Instant | None:
+        row = await self.database.one(_NEXT, self.horizon)
+        times = [row["instant"], self.worker.timetable.next_at(), *self.calls.ends.values()]
+        return min((time for time in times if time is not None), default=None)
+
+
+def play(url: str, start: Instant, story: Callable[[Engine], Awaitable[None]], **settings: Any) -> None:
+    """Tell a story that begins at `start` with a running engine."""
+    clock = VirtualClock(start)
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+    async def tell() -> None:
+        database, time = await open_on_virtual_time(url, clock)
+        engine = Engine(database, time, msgspec.structs.replace(SETTINGS, **settings))
+        try:
+            await engine.start()
+            await story(engine)
+        finally:
+            await engine.crash()
+            await database.close()
+
+    try:
+        run_virtually(clock, tell())
+    finally:
+        structlog.configure(**before)
+
+
+def schedule(**fields: Any) -> Schedule:
+    return msgspec.convert(fields, Schedule)
+
+
+def _row(row: Any, fire_at: Instant) -> Row:
+    return Row(
+        fire_at=fire_at,
+        state=row["state"],
+        reason=row["reason"],
+        cause=row["cause"],
+        due_at=row["due_at"],
+        started_at=row["started_at"],
+        attempt=row["attempt"],
+    )
+
+
+async def _never() -> None:
+    raise AssertionError("the node was forgotten")
