@@ -43,6 +43,7 @@ from tocsin.store.plans import PlanStore
 from tocsin.telemetry import Telemetry
 from tocsin.worker.targets.http import HttpCaller
 from tocsin.worker.targets.http_client import HttpClient
+from tocsin.worker.targets.http_exchange import HttpLimits
 from tocsin.worker.targets.resolver import Resolver
 from tocsin.worker.worker import Worker
 
@@ -57,7 +58,12 @@ def address_policy(settings: Settings) -> AddressPolicy:
         networks = tuple(ip_network(text) for text in settings.allow_networks)
     except ValueError as error:
         raise Refused(str(error), field="TOCSIN_ALLOW_NETWORKS") from None
-    return AddressPolicy(allow_loopback=settings.allow_loopback, allowed_networks=networks)
+    if not all(text.isdigit() and 0 < int(text) < 65536 for text in settings.allow_ports):
+        raise Refused("ports are numbers from 1 to 65535, separated by commas", field="TOCSIN_ALLOW_PORTS")
+    ports = frozenset(map(int, settings.allow_ports))
+    return AddressPolicy(
+        allow_loopback=settings.allow_loopback, allowed_networks=networks, allowed_ports=ports
+    )
 
 
 class Node:
@@ -78,6 +84,7 @@ class Node:
         heartbeat_database = await self._open("lease", size=2)
         database = await self._open("engine", size=8, pinned=True)
         lease_store = LeaseStore(heartbeat_database, self._settings.lease_ttl)
+        await _check_schema(heartbeat_database)
         await self._learn_time(heartbeat_database)
         node_id = await lease_store.register(self._name, self._roles, tocsin.__version__)
         structlog.contextvars.bind_contextvars(node=node_id)
@@ -170,7 +177,10 @@ class Node:
         return [planning, backfilling, resuming, *(Loop(service, self._clock) for service in services)]
 
     def _worker(self, database: Database, notices: Notices, node_id: int) -> Worker:
-        client = HttpClient(Resolver(), address_policy(self._settings))
+        limits = HttpLimits(
+            connections=self._settings.concurrency, connections_per_origin=self._settings.host_concurrency
+        )
+        client = HttpClient(Resolver(), address_policy(self._settings), limits=limits)
         self._closing.append(client.close)
         worker = Worker(
             PostgresQueue(database, node_id, self._settings.claim_ttl),
@@ -208,6 +218,14 @@ class Node:
 
     def _uncertainty(self) -> float:
         return round(self._clock.uncertainty * 1000, 3)
+
+
+async def _check_schema(database: Database) -> None:
+    row = await database.one("SELECT to_regclass('tocsin.installation') IS NOT NULL AS there")
+    if not row["there"]:
+        raise Refused(
+            "the database has no Tocsin schema", field="database_url", hint="run `tocsin migrate` first"
+        )
 
 
 def stop_on_signals() -> asyncio.Event:

@@ -46,6 +46,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether targets on this machine may be called."""
     allow_networks: tuple[str, ...] = ()
     """Private networks (CIDR) that targets may be in."""
+    allow_ports: tuple[str, ...] = ("80", "443")
+    """Ports on which public targets may be called; what is allowed by network or loopback is open on all."""
+    host_concurrency: int = 64
+    """How many calls a worker has under way to one host and port; more wait in line."""
     admin_key: str | None = None
     log_format: str = "auto"
     log_level: str = "info"

@@ -51,8 +51,10 @@ async def supervise(settings: Settings) -> None:
             tasks.append(asyncio.create_task(_guard(embedded)))
         await stop.wait()
         _log.info("serve.stopping")
-        for child in reversed(children):
-            await child.stop(settings.drain_timeout + _KILL_AFTER)
+        api, *engines = children
+        patience = settings.drain_timeout + _KILL_AFTER
+        await asyncio.gather(*(engine.stop(patience) for engine in engines))
+        await api.stop(patience)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

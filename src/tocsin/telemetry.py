@@ -71,7 +71,7 @@ class Telemetry:
         self.stale_writes = self._counter(
             "stale_writes", "Writes refused because ownership had passed on", "kind"
         )
-        self.leases_lost = self._counter("leases_lost", "Shard leases lost or given back")
+        self.leases_lost = self._counter("leases_lost", "Shard leases that expired before they were renewed")
         self.created = self._counter("jobs_created", "Jobs created")
         self.requests = self._counter("http_requests", "API requests, by status", "status")
         self.shards_held = self._gauge("shards_held", "Shard leases held")

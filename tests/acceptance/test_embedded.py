@@ -19,7 +19,7 @@ from tests.support.processes import descendants_of, state_of, wait_for
 from tocsin.db import embedded
 from tocsin.db.embedded import EmbeddedServer
 from tocsin.db.pool import open_connection
-from tocsin.domain.errors import Refused
+from tocsin.domain.errors import Refused, Unavailable
 
 AS_ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not AS_ROOT, reason="only root runs the server under another account")
@@ -37,7 +37,7 @@ def place() -> Iterator[Path]:
 def initialised() -> Iterator[Path]:
     """A data directory that was started and stopped once."""
     directory = temporary_directory()
-    _start_and_stop(directory / "data", "CREATE TABLE kept AS SELECT 'from the first start' AS words")
+    _start_and_stop(directory / "data", "CREATE TABLE public.kept AS SELECT 'from the first start' AS words")
     yield directory / "data"
     shutil.rmtree(directory, ignore_errors=True)
 
@@ -49,7 +49,7 @@ def data(initialised: Path, place: Path) -> Path:
     return place / "data"
 
 
-def _start_and_stop(data: Path, query: str = "SELECT words FROM kept") -> str | None:
+def _start_and_stop(data: Path, query: str = "SELECT words FROM public.kept") -> str | None:
     return asyncio.run(_with_server(EmbeddedServer(data), query))
 
 
@@ -154,12 +154,15 @@ def test_an_orphaned_server_is_stopped_and_its_directory_opened_again(data: Path
     async def scenario() -> None:
         orphan = EmbeddedServer(data)
         await orphan.start()
-        await _ask(orphan, "INSERT INTO kept VALUES ('by the orphan')")
+        await _ask(orphan, "INSERT INTO public.kept VALUES ('by the orphan')")
         pid = _pid(data)
         assert orphan._lock is not None
         orphan._lock.close()  # as if its owner had died without a word
         heir = EmbeddedServer(data)
-        assert await _with_server(heir, "SELECT words FROM kept WHERE words LIKE 'by%'") == "by the orphan"
+        assert (
+            await _with_server(heir, "SELECT words FROM public.kept WHERE words LIKE 'by%'")
+            == "by the orphan"
+        )
         assert state_of(pid) in "ZX"
 
     asyncio.run(scenario())
@@ -169,20 +172,23 @@ def test_a_killed_server_recovers_everything_that_was_committed(data: Path) -> N
     async def scenario() -> None:
         server = EmbeddedServer(data)
         await server.start()
-        await _ask(server, "INSERT INTO kept VALUES ('before the crash')")
+        await _ask(server, "INSERT INTO public.kept VALUES ('before the crash')")
         family = [_pid(data), *descendants_of(_pid(data))]
         for member in family:
             os.kill(member, signal.SIGKILL)
         wait_for(lambda: not server.alive(), 10, "the server does not die")
         assert (data / "postgres" / "postmaster.pid").exists()
         await server.start()  # as the supervisor does, keeping the lock
-        assert await _ask(server, "SELECT words FROM kept WHERE words LIKE 'before%'") == "before the crash"
+        assert (
+            await _ask(server, "SELECT words FROM public.kept WHERE words LIKE 'before%'")
+            == "before the crash"
+        )
         await server.stop()
 
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("content", ["", "garbage\n", "999999999\n", "-1\n", "1\n", "0\n"])
+@pytest.mark.parametrize("content", ["", "garbage\n", "999999999\n", "1\n"])
 def test_a_pid_file_that_names_no_server_does_not_stand_in_the_way(data: Path, content: str) -> None:
     file = data / "postgres" / "postmaster.pid"
     file.write_text(content)
@@ -214,9 +220,12 @@ def test_a_pid_that_belongs_to_another_postgres_by_now_leaves_that_one_alone(
         file = data / "postgres" / "postmaster.pid"
         file.write_text(f"{_pid(initialised)}\n{data / 'postgres'}\n1\n5432\n")
         os.chown(file, _account().pw_uid, _account().pw_gid)
-        assert await _with_server(EmbeddedServer(data), "SELECT words FROM kept") == "from the first start"
+        assert (
+            await _with_server(EmbeddedServer(data), "SELECT words FROM public.kept")
+            == "from the first start"
+        )
         assert other.alive()
-        assert await _ask(other, "SELECT words FROM kept") == "from the first start"
+        assert await _ask(other, "SELECT words FROM public.kept") == "from the first start"
         await other.stop()
 
     asyncio.run(scenario())
@@ -244,9 +253,7 @@ def test_the_server_dies_with_its_owner_however_that_dies(data: Path) -> None:
     assert _start_and_stop(data) == "from the first start"
 
 
-@pytest.mark.parametrize(
-    "name", ["d" * 120, "a, b", 'quo"te', "it's", "spaces in it", "ünïcödé", "100%", "a?b=c&d#e", "new\nline"]
-)
+@pytest.mark.parametrize("name", ["d" * 120, "a, b", 'it\'s a "name"', "100% ünïcödé?b=c&d#e\n"])
 def test_a_directory_of_any_name_works(data: Path, name: str) -> None:
     moved = data.parent / name
     data.rename(moved)
@@ -263,24 +270,23 @@ def test_a_relative_directory_is_the_same_one_after_a_change_of_directory(
     monkeypatch.chdir(data.parent)
     server = EmbeddedServer(Path("data"))
     monkeypatch.chdir("/")
-    assert asyncio.run(_with_server(server, "SELECT words FROM kept")) == "from the first start"
+    assert asyncio.run(_with_server(server, "SELECT words FROM public.kept")) == "from the first start"
 
 
-def test_an_initialisation_that_was_cut_short_is_begun_again(place: Path) -> None:
-    for name in ("postgres.new", "postgres"):
-        (place / "data" / name).mkdir(parents=True)
-    (place / "data" / "postgres.new" / "PG_VERSION").write_text("18\n")
-    assert _start_and_stop(place / "data", "SELECT 'well'") == "well"
-
-
-def test_a_failed_initialisation_says_why_and_leaves_the_directory_free(
+def test_an_initialisation_that_failed_or_was_cut_short_is_begun_again(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "_USER", "no such; --option")
-    with pytest.raises(Exception, match=".+"):
-        _start_and_stop(place / "data", "SELECT 1")
+    data = place / "data"
+    monkeypatch.setattr(embedded, "_program", lambda name: "/bin/false")
+    server = EmbeddedServer(data)
+    with pytest.raises(Unavailable, match="initdb failed"):
+        asyncio.run(server.start())
+    asyncio.run(server.stop())
     monkeypatch.undo()
-    assert not (place / "data" / "postgres.new").exists() or AS_ROOT
+    assert not (data / "postgres.new").exists()
+    (data / "postgres.new").mkdir()
+    (data / "postgres.new" / "PG_VERSION").write_text("18\n")
+    assert _start_and_stop(data, "SELECT 'well'") == "well"
 
 
 @pytest.mark.parametrize("path", ["/proc/tocsin", "/dev/null", "/dev/null/inside"])
@@ -333,22 +339,26 @@ def test_a_cluster_keeps_the_account_that_made_it(place: Path, monkeypatch: pyte
 
 
 @needs_root
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is needed to become another user")
 def test_an_ordinary_user_can_run_the_server_too(place: Path) -> None:
     nobody = pwd.getpwnam("nobody")
-    identity = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-    program = [sys.executable, "-c", "import tocsin.db.embedded"]
-    if subprocess.run(program, cwd="/", capture_output=True, check=False, **identity).returncode:  # type: ignore[call-overload]
-        pytest.skip("the interpreter of this installation is closed to other accounts")
     home = place / "home"
     home.mkdir()
     os.chown(home, nobody.pw_uid, nobody.pw_gid)
+    # The capability is for this interpreter, which may lie in a directory that is closed to others.
+    become = ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
+    become += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "--"]
     script = (
         "import asyncio, pathlib, sys; from tocsin.db.embedded import EmbeddedServer;"
         "server = EmbeddedServer(pathlib.Path(sys.argv[1]));"
         "asyncio.run(server.start()); asyncio.run(server.stop()); print('well')"
     )
-    done = subprocess.run(  # type: ignore[call-overload]
-        [sys.executable, "-c", script, str(home / "data")], cwd="/", capture_output=True, text=True, check=False, **identity
-    )  # fmt: skip
+    done = subprocess.run(
+        [*become, sys.executable, "-c", script, str(home / "data")],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout.endswith("well\n"), done.stderr
     assert (home / "data" / "postgres").stat().st_uid == nobody.pw_uid

@@ -6,7 +6,7 @@ other. Nothing here imports the engine's planning, schedules or statements.
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -107,119 +107,110 @@ class Oracle:
 
     def ledger(self) -> dict[int, Fate]:
         """The fate of every fire time."""
-        times = list(self.fires)
-        before = [time for time in times if time <= self.trouble.planned_until]
-        missed = [time for time in times if self.trouble.planned_until < time < self.trouble.live_from]
-        after = [time for time in times if time > self.trouble.planned_until and time >= self.trouble.live_from]
-        left = self.rules.max_fires
-        before, left = _take(before, left)
-        self.fates = {time: Fate() for time in before}
-        late = self._late(missed, left, before)
-        left = None if left is None else left - len(late)
-        after, left = _take(after, left)
-        self.fates |= {time: Fate() for time in after}
-        if self.rules.max_fires is not None and left == 0:
-            last = max(time for time, fate in self.fates.items() if fate.state != "skipped")
-            self.fates = {time: fate for time, fate in self.fates.items() if time <= last}
-        self._play(before, late, after)
+        planned = [time for time in self.fires if time <= self.trouble.planned_until]
+        planned = planned[: self.rules.max_fires]
+        self.fates = {time: Fate() for time in planned}
+        Floor(self, planned).play()
         return dict(sorted(self.fates.items()))
 
-    def _late(self, missed: list[int], left: int | None, before: list[int]) -> list[int]:
-        """Which of the missed ones run after all."""
+    def come_back(self, returned: set[int]) -> list[tuple[int, int]]:
+        """Trouble is over: which missed fire times run after all, and what is still to come; each with its instant.
+
+        `returned` are those that a pause took back out of the queue.
+        """
+        trouble, rules = self.trouble, self.rules
+        left = len(self.fires)
+        if rules.max_fires is not None:
+            left = rules.max_fires - len(self.fates.keys() - returned)
         if left == 0:
             return []
-        if self.trouble.paused:
-            missed = missed + [time for time in before if self.trouble.start < time]
-        oldest = self.trouble.live_from - self.rules.lookback
-        keep = {"skip": 0, "fire_once": 1, "fire_all": self.rules.most}[self.rules.misfire]
-        keep = keep if left is None else min(keep, left)
+        undecided = [time for time in self.fires if time > trouble.planned_until or time in returned]
+        missed = [time for time in undecided if time < trouble.live_from]
+        late = self._late(missed, left)
+        coming = [time for time in undecided if time >= trouble.live_from][: left - len(late)]
+        self.fates |= {time: Fate() for time in coming}
+        return [(trouble.end + place * rules.pace, time) for place, time in enumerate(late)] + [
+            (max(time, trouble.end), time) for time in coming
+        ]
+
+    def _late(self, missed: list[int], left: int) -> list[int]:
+        rules, trouble = self.rules, self.trouble
+        oldest = trouble.live_from - rules.lookback
+        keep = min(left, {"skip": 0, "fire_once": 1, "fire_all": rules.most}[rules.misfire])
         young = [time for time in missed if time >= oldest]
-        late = young[len(young) - keep :] if keep else []
+        late = young[-keep:] if keep else []
         words = {"skip": "misfire_skipped", "fire_once": "misfire_superseded", "fire_all": "misfire_over_max"}
         for time in missed:
-            if time in late:
-                self.fates[time] = Fate(cause="catch_up")
-            else:
-                reason = "misfire_too_old" if time < oldest else words[self.rules.misfire]
-                self.fates[time] = Fate("skipped", "paused" if self.trouble.paused else reason)
+            reason = "misfire_too_old" if time < oldest else words[rules.misfire]
+            skipped = Fate("skipped", "paused" if trouble.paused else reason)
+            self.fates[time] = Fate(cause="catch_up") if time in late else skipped
         return late
-
-    def _play(self, before: list[int], late: list[int], after: list[int]) -> None:
-        trouble = self.trouble
-        arrivals = [(time, time) for time in before]
-        arrivals += [(trouble.end + place * self.rules.pace, time) for place, time in enumerate(late)]
-        arrivals += [(max(time, trouble.end) if time < trouble.end else time, time) for time in after]
-        Floor(self, arrivals).play()
 
 
 class Floor:
     """What executions of one job do to each other."""
 
-    def __init__(self, oracle: Oracle, arrivals: list[tuple[int, int]]) -> None:
+    def __init__(self, oracle: Oracle, planned: Sequence[int]) -> None:
         self._oracle = oracle
+        self._trouble = oracle.trouble
         self._overlap = oracle.rules.overlap
-        self._events: list[tuple[int, int, str, int]] = []
+        self._events: list[tuple[int, str, int]] = []
         self._running: dict[int, int] = {}
         """Fire time to the instant it ends."""
         self._waiting: set[int] = set()
-        self._held: set[int] = set()
-        trouble = oracle.trouble
-        for instant, fire in arrivals:
-            away = not trouble.paused and trouble.start < instant < trouble.end
-            heapq.heappush(self._events, (trouble.end if away else instant, 2, "due", fire))
-        heapq.heappush(self._events, (trouble.start, 3, "down", 0))
-        heapq.heappush(self._events, (trouble.end, 0, "up", 0))
+        self._away: set[int] = set()
+        """What a crash interrupted, or a pause took back."""
+        self._down = False
+        for fire in planned:
+            self._push(fire, "due", fire)
+        self._push(self._trouble.start, "down", 0)
+        self._push(self._trouble.end, "up", 0)
 
     def play(self) -> None:
-        for instant, batch in self._instants():
-            for kind, fire in batch:
-                if kind == "end" and self._running.get(fire) == instant:
-                    del self._running[fire]
-                    self._fate(fire).state = "succeeded"
-                elif kind == "down":
-                    self._down()
-                elif kind == "up":
-                    self._up(instant)
-            due = sorted(fire for kind, fire in batch if kind == "due")
-            self._decide(due, instant)
-
-    def _instants(self) -> Iterator[tuple[int, list[tuple[str, int]]]]:
         while self._events:
             instant = self._events[0][0]
-            batch = []
+            due = set()
             while self._events and self._events[0][0] == instant:
-                _, _, kind, fire = heapq.heappop(self._events)
-                batch.append((kind, fire))
-            yield instant, batch
+                _, kind, fire = heapq.heappop(self._events)
+                match kind:
+                    case "due":
+                        due.add(fire)
+                    case "down":
+                        self._go_down()
+                    case "up":
+                        self._come_up(instant)
+                    case "end" if self._running.get(fire) == instant:
+                        del self._running[fire]
+                        self._fate(fire).state = "succeeded"
+            self._waiting |= due
+            if not self._down or self._trouble.paused:
+                self._decide(instant)
 
-    def _down(self) -> None:
-        trouble = self._oracle.trouble
-        if trouble.paused:  # what waits goes back to the schedule, which decides again when the pause is over
-            assert not self._waiting, "a pause while something waits is a story of its own"
-            return
-        self._held = set(self._running)
-        self._running = {}
+    def _go_down(self) -> None:
+        self._down = True
+        if self._trouble.paused:
+            self._away, self._waiting = self._waiting, set()
+        else:
+            self._away, self._running = set(self._running), {}
 
-    def _up(self, instant: int) -> None:
-        """What was lost is tried again, and still has the floor."""
-        for fire in self._held:
-            self._fate(fire).attempt = 2
-            self._start(fire, instant)
-        self._held = set()
-
-    def _decide(self, due: list[int], instant: int) -> None:
-        trouble = self._oracle.trouble
-        if not trouble.paused and trouble.start <= instant < trouble.end:
-            self._waiting |= set(due)
-            return
-        if self._overlap == "allow":
-            for fire in due:
+    def _come_up(self, instant: int) -> None:
+        self._down = False
+        if not self._trouble.paused:  # what was lost is tried again, and still has the floor
+            for fire in self._away:
+                self._fate(fire).attempt = 2
                 self._start(fire, instant)
-            return
-        asking = sorted(self._waiting | set(due))
+        returned = self._away if self._trouble.paused else set()
+        for when, fire in self._oracle.come_back(returned):
+            self._push(when, "due", fire)
+
+    def _decide(self, instant: int) -> None:
+        asking, self._waiting = sorted(self._waiting), set()
         if not asking:
             return
-        self._waiting = set()
+        if self._overlap == "allow":
+            for fire in asking:
+                self._start(fire, instant)
+            return
         if self._overlap == "replace":
             self._replace(asking, instant)
             return
@@ -248,15 +239,12 @@ class Floor:
             fate.state, fate.reason = "skipped", "overlap"
 
     def _start(self, fire: int, instant: int) -> None:
-        fate = self._fate(fire)
-        fate.started = instant
-        end = instant + self._oracle.lasts(fire)
-        self._running[fire] = end
-        heapq.heappush(self._events, (end, 1, "end", fire))
+        self._fate(fire).started = instant
+        self._running[fire] = instant + self._oracle.lasts(fire)
+        self._push(self._running[fire], "end", fire)
+
+    def _push(self, instant: int, kind: str, fire: int) -> None:
+        heapq.heappush(self._events, (instant, kind, fire))
 
     def _fate(self, fire: int) -> Fate:
         return self._oracle.fates[fire]
-
-
-def _take(times: list[int], left: int | None) -> tuple[list[int], int | None]:
-    return (times, None) if left is None else (times[:left], left - len(times[:left]))

@@ -40,7 +40,8 @@ async def create(call: Call) -> Reply:
         digest = hashlib.sha256(msgspec.json.encode(call.body, order="sorted")).digest()
         first = await context.jobs.define_once(job, key, digest, msgspec.json.encode(answer).decode(), now)
         if first is not None:
-            return Reply(msgspec.json.decode(first, type=wire.Job), headers={"idempotent-replayed": "true"})
+            again = msgspec.json.decode(first, type=wire.Job)
+            return Reply(again, headers={"etag": f'"{again.version}"', "idempotent-replayed": "true"})
     context.telemetry.created.inc()
     return _tagged(answer)
 

@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 from tocsin.cli.client import Client
-from tocsin.cli.show import api_command, fields, table
+from tocsin.cli.lookup import job_id
+from tocsin.cli.show import api_command, fields, line, table
 from tocsin.domain.lifecycle import State
 
 _TABLE = table(
@@ -20,23 +21,32 @@ _cursor = click.option("--cursor", help="Continue a listing.")
 
 @click.group()
 def executions() -> None:
-    """Look at firings of jobs, cancel or retry them."""
+    """Look at firings of jobs, cancel, retry or run them again.
+
+    \b
+    Examples:
+      tocsin executions list --job report
+      tocsin executions list --state dead --queue mail
+      tocsin executions explain EXECUTION_ID
+      tocsin executions rerun EXECUTION_ID
+    """
 
 
 @executions.command("list")
-@click.option("--job", "job_id", help="Only executions of this job.")
+@click.option("--job", help="Only executions of this job, by its id or name.")
 @click.option("--state", type=click.Choice([str(state) for state in State]))
 @click.option("--queue")
 @_limit
 @_cursor
 @api_command
-def list_executions(client: Client, job_id: str | None, **options: Any) -> tuple[Any, Any]:
+def list_executions(client: Client, job: str | None, **options: Any) -> tuple[Any, Any]:
     """List executions: live ones, then finished ones."""
-    if job_id is None:
+    if job is None:
         return client.get("executions", **options), _TABLE
     if options["state"] or options["queue"]:
         raise click.UsageError("--job cannot be combined with --state or --queue")
-    return client.get("jobs", job_id, "executions", limit=options["limit"], cursor=options["cursor"]), _TABLE
+    page = {"limit": options["limit"], "cursor": options["cursor"]}
+    return client.get("jobs", job_id(client, job), "executions", **page), _TABLE
 
 
 @executions.command()
@@ -60,8 +70,24 @@ def cancel(client: Client, execution_id: str, reason: str | None) -> tuple[Any, 
 @click.argument("execution_id")
 @api_command
 def retry(client: Client, execution_id: str) -> tuple[Any, Any]:
-    """Retry a dead, expired or cancelled execution."""
+    """Retry a dead, expired or cancelled execution: the same one, its attempts continue."""
     return client.post("executions", execution_id, "retry"), fields
+
+
+@executions.command()
+@click.argument("execution_id")
+@api_command
+def rerun(client: Client, execution_id: str) -> tuple[Any, Any]:
+    """Run a finished execution again: a new one that remembers the first."""
+    return client.post("executions", execution_id, "rerun"), fields
+
+
+@executions.command()
+@click.argument("execution_id")
+@api_command
+def explain(client: Client, execution_id: str) -> tuple[Any, Any]:
+    """Say why an execution waited, was late, was skipped, or is where it is."""
+    return client.get("executions", execution_id, "explain"), _explained
 
 
 @click.command("dead-letters")
@@ -72,3 +98,8 @@ def retry(client: Client, execution_id: str) -> tuple[Any, Any]:
 def dead_letters(client: Client, **options: Any) -> tuple[Any, Any]:
     """List executions that failed for good."""
     return client.get("dead-letters", **options), _TABLE
+
+
+def _explained(answer: Any) -> None:
+    for sentence in answer["explanation"]:
+        line(sentence)

@@ -16,7 +16,8 @@ LONGEST: Final = 1024 * 1024
 _READ: Final = 64 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
 _decode: Final = json.JSONDecoder().raw_decode
-_SPACES: Final = str.maketrans("\r\n", "  ")
+_SPACE: Final = " \t\r\n"
+_ONE_LINE: Final = str.maketrans("\r\n", "  ")
 
 
 class Item(NamedTuple):
@@ -35,16 +36,12 @@ class Unreadable(Exception):
 
 def read_items(file: BinaryIO) -> Iterator[Item]:
     """The items of a file, whichever of the two forms it has."""
-    number = 0
-    while text := file.readline(LONGEST + 1):
-        number += 1
-        stripped = (text.removeprefix(_BOM) if number == 1 else text).strip()
-        if stripped.startswith(b"["):
-            yield from _Array(file, text[text.index(b"[") :], number).items()
-            return
-        if stripped:
-            yield from _lines(file, text.removeprefix(_BOM) if number == 1 else text, number)
-            return
+    number, text = 1, file.readline(LONGEST + 1).removeprefix(_BOM)
+    while text and not text.strip():
+        number, text = number + 1, file.readline(LONGEST + 1)
+    if text.lstrip().startswith(b"["):
+        return _Array(file, text.lstrip(), number).items()
+    return _lines(file, text, number)
 
 
 def chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
@@ -108,7 +105,7 @@ class _Array:
                 if end is None:
                     raise Unreadable(self._line, f"not JSON, or longer than {LONGEST >> 20} MiB: {wrong}")
                 break
-        item = Item(self._line, self._text[self._at : end].translate(_SPACES).encode())
+        item = Item(self._line, self._text[self._at : end].translate(_ONE_LINE).encode())
         self._move(end)
         return item
 
@@ -124,10 +121,10 @@ class _Array:
     def _next(self) -> str:
         """The next character that is not white space, which is skipped; nothing at the end."""
         while True:
-            rest = self._text[self._at :].lstrip(" \t\r\n")
-            self._move(len(self._text) - len(rest))
-            if rest or not self._fill():
-                return rest[:1]
+            while self._at < len(self._text) and self._text[self._at] in _SPACE:
+                self._move(self._at + 1)
+            if self._at < len(self._text) or not self._fill():
+                return self._text[self._at : self._at + 1]
 
     def _move(self, to: int) -> None:
         self._line += self._text.count("\n", self._at, to)

@@ -121,7 +121,11 @@ _CLEARABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "exclude": ("schedule", "exclude"),
 }
 CLEAR_OPTION: Final = click.option(
-    "--clear", multiple=True, type=click.Choice(list(_CLEARABLE)), help="Take this away; may be repeated."
+    "--clear",
+    multiple=True,
+    type=click.Choice(list(_CLEARABLE)),
+    metavar="WHAT",
+    help=f"Take this away; may be repeated. One of: {', '.join(_CLEARABLE)}.",
 )
 
 

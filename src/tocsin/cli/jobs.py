@@ -1,13 +1,18 @@
-"""`tocsin jobs …`."""
+"""`tocsin jobs …`: create, find, change. What stops and starts a job is in `job_control`."""
 
-import json
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from tocsin.cli.client import Client
-from tocsin.cli.show import api_command, fields, say, table
+from tocsin.cli import job_control
+from tocsin.cli.client import ApiError, Client
+from tocsin.cli.job_import import import_jobs
+from tocsin.cli.job_options import CLEAR_OPTION, JOB_OPTIONS, NAME_OPTION, changes, new_job
+from tocsin.cli.lookup import find_job, job_id
+from tocsin.cli.schedule_options import with_options
+from tocsin.cli.show import api_command, fields, fires, table
 
+_TRIES: Final = 5
 _TABLE = table(
     [
         ("ID", "id"),
@@ -22,149 +27,131 @@ _TABLE = table(
 
 @click.group()
 def jobs() -> None:
-    """Create, list and control jobs."""
+    """Create, list and control jobs.
+
+    Where a command takes a JOB, give its id; a recurring job also goes by its name.
+
+    \b
+    Examples:
+      tocsin jobs create --name report --cron "0 9 * * MON" --time-zone Europe/Berlin \\
+          --target-url https://example.com/report
+      tocsin jobs create --in 90s --target-url https://example.com/remind --body '{"user": 7}'
+      tocsin jobs update report --misfire fire_all --lookback 6h
+      tocsin jobs upcoming report --limit 5
+      tocsin jobs pause report --until 2030-01-31T09:00:00Z --reason "moving house"
+      tocsin jobs resume report --dry-run
+      tocsin jobs import jobs.ndjson
+    """
 
 
 @jobs.command()
-@click.option("--name", help="A name; unique among recurring jobs.")
-@click.option("--at", help="Once, at this instant: 2030-01-31T09:00:00Z")
-@click.option("--in", "in_", metavar="DURATION", help="Once, after this long: 90s, 5m, 1h30m")
-@click.option("--now", is_flag=True, help="Once, now.")
-@click.option("--every", metavar="DURATION", help="Again and again: 30s, 5m, 1d")
-@click.option("--cron", metavar="EXPRESSION", help='By cron: "0 9 * * MON"')
-@click.option("--time-zone", help="IANA time zone of --cron.  [default: UTC]")
-@click.option("--target-url", metavar="URL", help="Call this HTTP target.  (--noop for none)")
-@click.option("--method", default="POST", show_default=True, help="HTTP method.")
-@click.option(
-    "--header", "headers", multiple=True, metavar="NAME:VALUE", help="HTTP header; may be repeated."
-)
-@click.option("--body", help="HTTP body: JSON if it is JSON, else text.")
-@click.option("--noop", is_flag=True, help="Do nothing, successfully: for trying things out.")
-@click.option("--timeout", metavar="DURATION", help="How long an attempt may take.")
-@click.option("--queue", help="Queue.  [default: default]")
-@click.option("--priority", type=click.IntRange(0, 9), help="0 is the most urgent.  [default: 5]")
-@click.option("--tag", "tags", multiple=True, help="Tag; may be repeated.")
-@click.option("--max-attempts", type=int, help="Attempts in all.  [default: 5]")
+@NAME_OPTION
+@with_options(*JOB_OPTIONS)
+@click.option("--idempotency-key", help="Repeating the command with this key within a day creates nothing.")
 @api_command
 def create(client: Client, **options: Any) -> tuple[Any, Any]:
-    """Create a job."""
-    return client.post("jobs", body=_body(options)), fields
+    """Create a job.
+
+    \b
+    Examples:
+      tocsin jobs create --every 5m --target-url https://example.com/poll --overlap skip
+      tocsin jobs create --cron "0 9 * * MON-FRI" --cron "0 12 * * SAT" --exclude-date 2030-12-25 --noop
+    """
+    return client.post("jobs", body=new_job(options)), fields
+
+
+@jobs.command()
+@click.argument("name")
+@with_options(*JOB_OPTIONS)
+@api_command
+def put(client: Client, name: str, **options: Any) -> tuple[Any, Any]:
+    """Create the recurring job NAME, or make it what the options say.
+
+    What is not said gets its default, also when the job is there already; to change a part, use `update`.
+    """
+    return client.put("jobs", "by-name", name, body=new_job(options)), fields
+
+
+@jobs.command()
+@click.argument("job")
+@NAME_OPTION
+@with_options(*JOB_OPTIONS)
+@CLEAR_OPTION
+@click.option(
+    "--if-version", type=click.IntRange(1), metavar="N", help="Refuse if the job has changed since."
+)
+@api_command
+def update(
+    client: Client, job: str, if_version: int | None, clear: tuple[str, ...], **options: Any
+) -> tuple[Any, Any]:
+    """Change a job in place; what is not said stays. Tags, headers and rules are replaced as a whole.
+
+    \b
+    Examples:
+      tocsin jobs update report --cron "0 10 * * MON"
+      tocsin jobs update report --lookback 6h --clear ends-at --if-version 3
+    """
+    for left in reversed(range(_TRIES)):
+        current = find_job(client, job)
+        body = changes(current, options, clear)
+        try:
+            version = if_version or current["version"]
+            return client.patch("jobs", current["id"], body=body, version=version), fields
+        except ApiError as error:
+            if error.status != 412 or if_version is not None or not left:
+                raise
+    raise AssertionError  # the last try returns or raises
 
 
 @jobs.command("list")
 @click.option("--state", type=click.Choice(["active", "paused", "completed", "cancelled"]))
 @click.option("--kind", type=click.Choice(["once", "recurring"]))
 @click.option("--queue")
-@click.option("--tag")
+@click.option("--tag", "tags", multiple=True, help="Jobs with this tag; may be repeated for all of them.")
+@click.option("--any-tag", is_flag=True, help="One of the tags is enough.")
 @click.option("--name", help="Part of the name, in any case.")
+@click.option("--target", type=click.Choice(["http", "noop"]))
+@click.option("--created-from", metavar="INSTANT", help="Created at this instant or later.")
+@click.option("--created-to", metavar="INSTANT", help="Created before this instant.")
+@click.option("--next-fire-from", metavar="INSTANT", help="The next fire is at this instant or later.")
+@click.option("--next-fire-to", metavar="INSTANT", help="The next fire is before this instant.")
 @click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True)
 @click.option("--cursor", help="Continue a listing.")
 @api_command
-def list_jobs(client: Client, **options: Any) -> tuple[Any, Any]:
+def list_jobs(client: Client, tags: tuple[str, ...], any_tag: bool, **filters: Any) -> tuple[Any, Any]:
     """List jobs, newest first."""
-    return client.get("jobs", **options), _TABLE
+    if any("," in tag for tag in tags):
+        raise click.UsageError("a tag to look for cannot have a comma; repeat --tag instead")
+    match = "any" if any_tag else None
+    return client.get("jobs", **filters, tag=",".join(tags) or None, tag_match=match), _TABLE
 
 
 @jobs.command()
-@click.argument("job_id")
+@click.argument("job")
 @api_command
-def show(client: Client, job_id: str) -> tuple[Any, Any]:
+def show(client: Client, job: str) -> tuple[Any, Any]:
     """Show a job."""
-    return client.get("jobs", job_id), fields
+    return find_job(client, job), fields
 
 
 @jobs.command()
-@click.argument("job_id")
-@click.option("--reason")
+@click.argument("job")
+@click.option("--limit", type=click.IntRange(1, 500), default=10, show_default=True)
+@click.option("--after", metavar="INSTANT", help="Fires after this instant.  [default: now]")
 @api_command
-def cancel(client: Client, job_id: str, reason: str | None) -> tuple[Any, Any]:
-    """End a job: nothing of it starts any more."""
-    words = "cancelled; {cancelled} executions called off, {asked_to_stop} running ones asked to stop"
-    return client.post("jobs", job_id, "cancel", body={"reason": reason}), say(words)
+def upcoming(client: Client, job: str, limit: int, after: str | None) -> tuple[Any, Any]:
+    """Show when a job fires next, with what to watch out for."""
+    return client.get("jobs", job_id(client, job), "upcoming", limit=limit, after=after), fires
 
 
-@jobs.command()
-@click.argument("job_id")
-@click.option("--reason")
-@api_command
-def pause(client: Client, job_id: str, reason: str | None) -> tuple[Any, Any]:
-    """Hold a job's fires."""
-    return client.post("jobs", job_id, "pause", body={"reason": reason}), say(
-        "paused; {held} planned executions held"
-    )
-
-
-@jobs.command()
-@click.argument("job_id")
-@api_command
-def resume(client: Client, job_id: str) -> tuple[Any, Any]:
-    """Let a paused job fire again."""
-    return client.post("jobs", job_id, "resume"), say(
-        "resumed; {fired} missed fires run now, {skipped} skipped"
-    )
-
-
-@jobs.command()
-@click.argument("job_id")
-@api_command
-def run(client: Client, job_id: str) -> tuple[Any, Any]:
-    """Fire a job now."""
-    return client.post("jobs", job_id, "run"), fields
-
-
-@jobs.command()
-@click.argument("job_id")
-@api_command
-def delete(client: Client, job_id: str) -> tuple[Any, Any]:
-    """Delete a job; its history stays."""
-    return client.delete("jobs", job_id), say("deleted; {cancelled} executions called off")
-
-
-def _body(options: dict[str, Any]) -> dict[str, Any]:
-    """The request that the options describe. The API checks it; here only what it could not see is refused."""
-    if bool(options["target_url"]) == options["noop"]:
-        raise click.UsageError("give --target-url, or --noop to try things out")
-    names = ("at", "every", "cron", "time_zone")
-    schedule = {name: options[name] for name in names if options[name] is not None}
-    schedule |= {"in": options["in_"]} if options["in_"] is not None else {}
-    schedule |= {"now": True} if options["now"] else {}
-    body: dict[str, Any] = {
-        "schedule": schedule,
-        "target": {"kind": "noop"} if options["noop"] else _http_target(options),
-    }
-    body |= {
-        name: options[name] for name in ("name", "timeout", "queue", "priority") if options[name] is not None
-    }
-    body |= {"tags": list(options["tags"])} if options["tags"] else {}
-    body |= (
-        {"retry": {"max_attempts": options["max_attempts"]}} if options["max_attempts"] is not None else {}
-    )
-    return body
-
-
-def _http_target(options: dict[str, Any]) -> dict[str, Any]:
-    target: dict[str, Any] = {
-        "kind": "http",
-        "url": options["target_url"],
-        "method": options["method"].upper(),
-    }
-    if options["headers"]:
-        target["headers"] = dict(map(_header, options["headers"]))
-    if options["body"] is not None:
-        try:
-            target["body"] = json.loads(options["body"], parse_constant=_not_json)
-        except ValueError:
-            target["body"] = options["body"]
-    return target
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon:
-        raise click.UsageError(f"--header {text!r} has no colon; write NAME:VALUE")
-    return name.strip(), value.strip()
-
-
-def _not_json(constant: str) -> None:
-    """NaN and Infinity are Python's idea of JSON, nobody else's."""
-    raise ValueError(constant)
+for _command in (
+    job_control.cancel,
+    job_control.cancel_queued,
+    job_control.pause,
+    job_control.resume,
+    job_control.run,
+    job_control.skip_next,
+    job_control.delete,
+    import_jobs,
+):
+    jobs.add_command(_command)

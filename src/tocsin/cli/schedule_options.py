@@ -112,9 +112,9 @@ def _kept(current: Mapping[str, Any], options: Options) -> dict[str, Any]:
     exclude = current.get("exclude", {})
     kept = {name: current.get(name) for name in _WINDOW}
     kept |= {option: exclude.get(field, options[option]) for option, field in _EXCLUDE.items()}
-    crons = [part for part in _parts(current) if "cron" in part] or [current]
     if options["cron"]:
-        kept |= {name: _common(name, crons, options) for name in _ZONE}
+        crons = [part for part in _parts(current) if "cron" in part]
+        kept |= {name: _common(name, crons or [current], options) for name in _ZONE}
     elif exclude.get("dates"):
         kept["time_zone"] = _common("time_zone", [current], options)
     return kept
@@ -136,8 +136,8 @@ def _narrowed(schedule: dict[str, Any], options: Options) -> dict[str, Any]:
                 part[name] = options[name]
     schedule |= {name: options[name] for name in _WINDOW if given(options[name])}
     if given(options["starts_at"]):  # in a union, too, intervals count from it
-        for part in parts:
-            part |= {"starts_at": options["starts_at"]} if "every" in part else {}
+        for part in [part for part in parts if "every" in part]:
+            part["starts_at"] = options["starts_at"]
     exclude = {field: options[name] for name, field in _EXCLUDE.items() if given(options[name])}
     if exclude:
         schedule["exclude"] = schedule.get("exclude", {}) | exclude
@@ -146,6 +146,6 @@ def _narrowed(schedule: dict[str, Any], options: Options) -> dict[str, Any]:
     return schedule
 
 
-def _parts(schedule: Any) -> list[dict[str, Any]]:
+def _parts(schedule: Any) -> list[Any]:
     """The rules of a schedule: those of a union, or the one it is."""
     return schedule.get("any_of") or [schedule]

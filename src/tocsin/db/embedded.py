@@ -302,14 +302,16 @@ def _is_ready(cluster: Path) -> bool:
 async def _stop_orphan(cluster: Path, sockets: Path) -> None:
     """End a server that outlived its supervisor, so that its directory can be opened again.
 
-    A pid file that a crash left behind may name a pid that belongs to anybody by now, another PostgreSQL
-    included. Only the server of this very directory is stopped. The lock files go if nobody holds them; with a
-    living pid in them, PostgreSQL would not start.
+    A pid file that a crash left behind may be empty, or name a pid that belongs to anybody by now, another
+    PostgreSQL included. Only the server of this very directory is stopped. Lock files that nobody holds go:
+    PostgreSQL would not start over them.
     """
     try:
         pid = int((cluster / "postmaster.pid").read_text().splitlines()[0])
-    except (OSError, ValueError, IndexError):
+    except FileNotFoundError:
         return
+    except (ValueError, IndexError):
+        pid = 0
     for signum, patience in ((signal.SIGINT, _STOP_TIMEOUT), (signal.SIGQUIT, 10.0)):
         if not _serves(pid, cluster):
             break

@@ -53,11 +53,11 @@ def check_target(target: Target) -> None:
         _check_http(target)
 
 
-def timeout_of(target: Target) -> Span:
-    """How long one call may take in all."""
-    if isinstance(target, HttpTarget) and target.timeout is not None:
-        return parse_span(target.timeout, "target.timeout")
-    return DEFAULT_TIMEOUT
+def timeout_of(target: Target, of_job: str | float | None = None) -> Span:
+    """How long one call may take in all: what the target or the job says, the shorter if both do."""
+    of_target = target.timeout if isinstance(target, HttpTarget) else None
+    given = [parse_span(value, "timeout") for value in (of_target, of_job) if value is not None]
+    return min(given, default=DEFAULT_TIMEOUT)
 
 
 def body_of(target: HttpTarget) -> tuple[bytes, str | None]:

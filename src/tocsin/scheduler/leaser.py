@@ -94,13 +94,16 @@ class Leaser:
         """Heartbeat, then move towards the fair share."""
         before = set(self._leases.trusted())
         renewal = await self._renew()
+        if lost := before - set(renewal.held):
+            self._telemetry.leases_lost.inc(len(lost))
+            _log.warning("leases.lost", lost=len(lost), held=len(renewal.held))
         if self._plans:
             await self._balance(renewal)
         held = set(self._leases.trusted())
-        if lost := before - held:
-            self._telemetry.leases_lost.inc(len(lost))
+        if held != before:
+            gained, given = len(held - before), len(set(renewal.held) - held)
+            _log.info("leases.changed", held=len(held), gained=gained, given=given)
         if held - before:
-            _log.info("leases.changed", held=len(held), gained=len(held - before), lost=len(lost))
             self._changed()
         self._telemetry.shards_held.set(len(held))
         return Report(done=len(held))

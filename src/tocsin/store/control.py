@@ -52,6 +52,8 @@ class JobControl:
             if job["state"] in ("completed", "cancelled"):
                 raise _wrong_state("cancel", job)
             done = await _call_off(session, job_id, reason)
+            if job["kind"] == "once" and job["next_fire_at"] is not None:
+                await session.execute(_sql("cancel_paused"), CELL, job_id, reason)
             if job["kind"] == "once" and done == Cancelled(0, 0) and job["next_fire_at"] is None:
                 raise Conflict("cannot cancel: the job has already completed")
             await session.execute(
@@ -281,7 +283,7 @@ async def _lock(session: Session, tenant_id: int, job_id: UUID) -> Record:
 
 async def _call_off(session: Session, job_id: UUID, reason: str) -> Cancelled:
     row = await session.fetchrow(_sql("cancel_executions"), CELL, job_id, None, reason)
-    asked = await session.fetch(_sql("ask_to_stop"), CELL, job_id, None)
+    asked = await session.fetch(_sql("ask_to_stop"), CELL, job_id, None, reason)
     if asked:
         await session.execute("SELECT pg_notify('tocsin', 'stop')")
     return Cancelled(row["cancelled"] if row else 0, len(asked))

@@ -96,7 +96,7 @@ class ExecutionStore:
             done = await session.fetchrow(_sql("cancel_executions"), CELL, key.job_id, key.fire_at, reason)
             if done["cancelled"]:
                 return State.CANCELLED
-            if await session.fetch(_sql("ask_to_stop"), CELL, key.job_id, key.fire_at):
+            if await session.fetch(_sql("ask_to_stop"), CELL, key.job_id, key.fire_at, reason):
                 await session.execute("SELECT pg_notify('tocsin', 'stop')")
                 return State.RUNNING
         raise Conflict("cannot cancel: the execution has just finished")

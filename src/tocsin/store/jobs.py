@@ -90,9 +90,10 @@ class JobStore:
         return first
 
     async def by_name(self, tenant_id: int, name: str) -> UUID | None:
-        """The recurring job of that name."""
+        """The recurring job that has the name: one that can still fire."""
         row = await self._database.fetchrow(
-            "SELECT id FROM jobs WHERE cell = $1 AND tenant_id = $2 AND name = $3 AND kind = 'recurring'",
+            "SELECT id FROM jobs WHERE cell = $1 AND tenant_id = $2 AND name = $3 AND kind = 'recurring'"
+            " AND state IN ('active', 'paused')",
             CELL,
             tenant_id,
             name,

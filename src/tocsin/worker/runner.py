@@ -14,7 +14,7 @@ import structlog
 
 from tocsin.clock import Clock
 from tocsin.domain.ids import ExecutionKey, execution_text
-from tocsin.domain.instant import SECOND, Span, parse_span
+from tocsin.domain.instant import SECOND, Span
 from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import Outcome, Verdict
 from tocsin.domain.policy import Policies
@@ -163,10 +163,7 @@ class Runner:
             self._calls.clear()
         target: Target = msgspec.json.decode(claim.target or "", type=Target)
         policies = msgspec.json.decode(claim.policies or "{}", type=Policies)
-        timeout = timeout_of(target)
-        if policies.timeout is not None:
-            timeout = min(timeout, parse_span(policies.timeout, "timeout"))
-        call = Call(target, timeout)
+        call = Call(target, timeout_of(target, policies.timeout))
         self._calls[claim.target, claim.policies] = call
         return call
 

@@ -63,7 +63,9 @@ CREATE TABLE jobs (
     PRIMARY KEY (cell, id)
 ) WITH (fillfactor = 90);
 CREATE INDEX jobs_to_plan ON jobs (cell, shard, next_fire_at) WHERE state = 'active' AND kind = 'recurring';
-CREATE UNIQUE INDEX jobs_name ON jobs (cell, tenant_id, name) WHERE kind = 'recurring' AND name IS NOT NULL;
+-- A name is taken while its job can still fire; a cancelled or completed job gives it free.
+CREATE UNIQUE INDEX jobs_name ON jobs (cell, tenant_id, name)
+    WHERE kind = 'recurring' AND name IS NOT NULL AND state IN ('active', 'paused');
 CREATE INDEX jobs_of_tenant ON jobs (tenant_id, id);
 
 -- Live executions only: one row from planning until its end. A row without a claim token is queued; with a

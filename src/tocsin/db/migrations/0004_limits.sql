@@ -2,6 +2,7 @@
 
 -- The key of the job's limit; such executions pass a gate when they start.
 ALTER TABLE executions
+    ADD COLUMN cancel_reason text,  -- why it was asked to stop
     ADD COLUMN limit_key text,
     -- What the gate held it back for: its reserved place in a rate, a free slot, or its turn after an earlier one.
     ADD COLUMN waits_for text CHECK (waits_for IN ('rate', 'slot', 'turn'));

@@ -8,7 +8,8 @@ WITH done AS (
 ), gone AS (
     DELETE FROM executions e USING done d
     WHERE e.cell = $1 AND e.job_id = d.job_id AND e.fire_at = d.fire_at AND e.claim_token = d.token
-    RETURNING e.*, d.state, d.finished_at, d.outcome, d.reason, d.fingerprint, d.version
+    RETURNING e.*, d.state, d.finished_at, d.outcome, d.fingerprint, d.version,
+              CASE WHEN d.state = 'cancelled' THEN coalesce(e.cancel_reason, d.reason) ELSE d.reason END AS reason
 ), kept AS (
     INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, started_at,
                          finished_at, attempt, attempts, outcome, reason, error_fingerprint, claim_token,

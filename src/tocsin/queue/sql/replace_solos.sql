@@ -4,7 +4,7 @@ WITH holder AS (
     SELECT s.job_id, s.fire_at FROM solos s
     WHERE s.cell = $1 AND s.job_id = ANY ($2::uuid[])
 ), asked AS (
-    UPDATE executions e SET cancel_requested = true
+    UPDATE executions e SET cancel_requested = true, cancel_reason = 'replaced by a newer execution'
     FROM holder h WHERE e.cell = $1 AND e.job_id = h.job_id AND e.fire_at = h.fire_at AND e.claim_token IS NOT NULL
 ), gone AS (
     DELETE FROM executions e

@@ -4,6 +4,8 @@
 UPDATE executions e
 SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL,
     attempt = e.attempt + CASE WHEN r.record IS NULL THEN 0 ELSE 1 END,
+    start_by = CASE WHEN r.record IS NULL THEN e.start_by END,
+    waits_for = CASE WHEN r.record IS NULL THEN e.waits_for END,
     run_at = greatest(r.run_at, tocsin_now()),
     attempts = CASE WHEN r.record IS NULL THEN e.attempts ELSE coalesce(e.attempts, '[]') || r.record END
 FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::jsonb[])

@@ -4,7 +4,7 @@
 -- run_at always lies at or after now: lane floors rely on nothing entering the queue below them.
 UPDATE executions e
 SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL,
-    attempt = e.attempt + 1, waits_for = NULL,
+    attempt = e.attempt + 1, waits_for = NULL, start_by = NULL,
     run_at = greatest(r.run_at, tocsin_now()),
     attempts = coalesce(e.attempts, '[]') || r.record
 FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::jsonb[])

@@ -13,7 +13,8 @@ WITH given AS (
     SELECT $1, id, tenant_id, shard, kind, name, description, string_to_array(tags, E'\x1f'), queue, priority,
            schedule, target, policies, CASE WHEN kind = 'recurring' THEN fire_at END
     FROM given
-    ON CONFLICT (cell, tenant_id, name) WHERE kind = 'recurring' AND name IS NOT NULL DO NOTHING
+    ON CONFLICT (cell, tenant_id, name)
+        WHERE kind = 'recurring' AND name IS NOT NULL AND state IN ('active', 'paused') DO NOTHING
     RETURNING id
 ), lane AS (
     INSERT INTO lanes (cell, queue, priority, tenant_id)

@@ -1,0 +1,90 @@
+"""`tocsin jobs pause` and the other commands that stop, start and fire a job."""
+
+from typing import Any
+
+import click
+
+from tocsin.cli.client import Client
+from tocsin.cli.lookup import job_id
+from tocsin.cli.show import api_command, fields, line, rows, say
+
+_job = click.argument("job")
+_reason = click.option("--reason", help="Why, for whoever reads it later.")
+
+
+@click.command()
+@_job
+@_reason
+@api_command
+def cancel(client: Client, job: str, reason: str | None) -> tuple[Any, Any]:
+    """End a job: nothing of it starts any more."""
+    words = "cancelled; {cancelled} executions called off, {asked_to_stop} running ones asked to stop"
+    return client.post("jobs", job_id(client, job), "cancel", body={"reason": reason}), say(words)
+
+
+@click.command("cancel-queued")
+@_job
+@_reason
+@api_command
+def cancel_queued(client: Client, job: str, reason: str | None) -> tuple[Any, Any]:
+    """Call off every execution that has not started; the job goes on."""
+    words = "{cancelled} executions called off; the job goes on"
+    return client.post("jobs", job_id(client, job), "cancel-queued", body={"reason": reason}), say(words)
+
+
+@click.command()
+@_job
+@_reason
+@click.option("--until", metavar="INSTANT", help="Resume by itself at this instant: 2030-01-31T09:00:00Z")
+@api_command
+def pause(client: Client, job: str, **body: str | None) -> tuple[Any, Any]:
+    """Hold a job's fires."""
+    return client.post("jobs", job_id(client, job), "pause", body=body), say(
+        "paused; {held} planned executions held"
+    )
+
+
+@click.command()
+@_job
+@click.option("--dry-run", is_flag=True, help="Change nothing; say which missed fires would run.")
+@api_command
+def resume(client: Client, job: str, dry_run: bool) -> tuple[Any, Any]:
+    """Let a paused job fire again."""
+    return client.post("jobs", job_id(client, job), "resume", body={"dry_run": dry_run}), _resumed
+
+
+@click.command()
+@_job
+@click.option("--override-overlap", is_flag=True, help="Run although an earlier execution still does.")
+@api_command
+def run(client: Client, job: str, override_overlap: bool) -> tuple[Any, Any]:
+    """Fire a job now."""
+    body = {"override_overlap": override_overlap}
+    return client.post("jobs", job_id(client, job), "run", body=body), fields
+
+
+@click.command("skip-next")
+@_job
+@api_command
+def skip_next(client: Client, job: str) -> tuple[Any, Any]:
+    """Leave the next fire of a job out."""
+    return client.post("jobs", job_id(client, job), "skip-next"), say("the fire at {skipped} is left out")
+
+
+@click.command()
+@_job
+@api_command
+def delete(client: Client, job: str) -> tuple[Any, Any]:
+    """Delete a job; its history stays."""
+    return client.delete("jobs", job_id(client, job)), say("deleted; {cancelled} executions called off")
+
+
+def _resumed(answer: Any) -> None:
+    if answer["dry_run"]:
+        line(f"would run {answer['fired']:,} missed fires now and skip {answer['skipped']:,}")
+    else:
+        line(f"resumed; {answer['fired']:,} missed fires run now, {answer['skipped']:,} skipped")
+    if answer["fire_times"]:
+        rows([("MISSED FIRES THAT RUN", "fire_at")], [{"fire_at": time} for time in answer["fire_times"]])
+    if answer["fired"] > len(answer["fire_times"]):
+        line(f"… and {answer['fired'] - len(answer['fire_times']):,} more")

@@ -1,0 +1,7 @@
+-- Record the end of a paused one-off, whose execution was taken back when it was paused. Called inside the
+-- cancelling transaction, before the job forgets its fire time.
+INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, finished_at,
+                     attempt, reason)
+SELECT cell, id, next_fire_at, tenant_id, queue, priority, 'schedule', 'cancelled', next_fire_at, next_fire_at,
+       tocsin_now(), 1, $3
+FROM jobs WHERE cell = $1 AND id = $2
