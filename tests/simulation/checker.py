@@ -164,23 +164,16 @@ _REVIVABLE = {state for state, event in TRANSITIONS if event is Event.REVIVE}
 def _claims_in_turn(look: _Look) -> Iterator[Violation]:
     """An attempt begins after the claim before it has ended, by the database's clock; none is taken back early."""
     for key, changes in look.changes.items():
-        deadline: Instant | None = None
         over: Instant = 0
+        lost = {a["number"] for row in look.rows[key] for a in row.attempts if a.get("verdict") == "lost"}
         for before, now in pairwise(changes):
             if before.token is not None and now.token != before.token:
                 over = now.at
             if now.state == State.RUNNING and now.started_at is not None and now.started_at < over:
                 yield Violation("overlap", "started before the claim before it had ended", key)
-            deadline = now.deadline_at or deadline
-    for row in look.run_rows():
-        for attempt in row.attempts:
-            if attempt.get("verdict") == "lost" and not _deadline_passed(look.changes[row.key], attempt):
-                yield Violation("overlap", f"attempt {attempt['number']} was given up before its deadline", row.key)
-
-
-def _deadline_passed(changes: list[Change], attempt: dict[str, int]) -> bool:
-    deadlines = [c for c in changes if c.attempt == attempt["number"] and c.deadline_at is not None]
-    return bool(deadlines) and deadlines[-1].deadline_at <= attempt["finished_at"]
+            taken_back = (before.state, now.state) == (State.RUNNING, State.QUEUED)
+            if taken_back and before.attempt in lost and now.at < (before.deadline_at or 0):
+                yield Violation("overlap", f"attempt {before.attempt} was given up before its deadline", key)
 
 
 def _never_early(look: _Look) -> Iterator[Violation]:

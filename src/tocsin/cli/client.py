@@ -142,4 +142,5 @@ def _problem(error: urllib.error.HTTPError) -> str:
         return f"{error.code} {error.reason}"
     field = f"{document['field']}: " if document.get("field") else ""
     hint = f"\nHint: {document['hint']}" if document.get("hint") else ""
-    return f"{field}{document.get('detail', error.reason)} ({error.code}){hint}"
+    request = f", request {document['request_id']}" if document.get("request_id") else ""
+    return f"{field}{document.get('detail', error.reason)} ({error.code}{request}){hint}"

@@ -6,6 +6,7 @@ import click
 
 from tocsin.cli.client import Client
 from tocsin.cli.lookup import job_id
+from tocsin.cli.schedule_options import with_options
 from tocsin.cli.show import api_command, fields, line, table
 from tocsin.domain.lifecycle import State
 
@@ -15,8 +16,16 @@ _TABLE = table(
         ("REASON", "reason"),
     ]
 )  # fmt: skip
-_limit = click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True)
-_cursor = click.option("--cursor", help="Continue a listing.")
+_filters = with_options(
+    click.option("--job", help="Executions of this job, by its id or name."),
+    click.option("--queue", help="Executions of this queue."),
+    click.option("--fire-from", metavar="INSTANT", help="Fire times at this instant or later."),
+    click.option("--fire-to", metavar="INSTANT", help="Fire times before this instant."),
+    click.option("--min-lag", metavar="DURATION", help="Started at least this late: 500ms, 2s"),
+    click.option("--error", metavar="TEXT", help="Finished ones whose reason or error contains this."),
+    click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True),
+    click.option("--cursor", help="Continue a listing."),
+)
 
 
 @click.group()
@@ -33,20 +42,15 @@ def executions() -> None:
 
 
 @executions.command("list")
-@click.option("--job", help="Only executions of this job, by its id or name.")
 @click.option("--state", type=click.Choice([str(state) for state in State]))
-@click.option("--queue")
-@_limit
-@_cursor
+@_filters
 @api_command
 def list_executions(client: Client, job: str | None, **options: Any) -> tuple[Any, Any]:
-    """List executions: live ones, then finished ones."""
-    if job is None:
-        return client.get("executions", **options), _TABLE
-    if options["state"] or options["queue"]:
-        raise click.UsageError("--job cannot be combined with --state or --queue")
-    page = {"limit": options["limit"], "cursor": options["cursor"]}
-    return client.get("jobs", job_id(client, job), "executions", **page), _TABLE
+    """List executions: live ones, then finished ones; of a single job, the latest fire time first."""
+    page = {"limit": options.pop("limit"), "cursor": options.pop("cursor")}
+    if job is not None and not any(options.values()):
+        return client.get("jobs", job_id(client, job), "executions", **page), _TABLE
+    return client.get("executions", job=_id(client, job), **options, **page), _TABLE
 
 
 @executions.command()
@@ -91,13 +95,15 @@ def explain(client: Client, execution_id: str) -> tuple[Any, Any]:
 
 
 @click.command("dead-letters")
-@click.option("--queue")
-@_limit
-@_cursor
+@_filters
 @api_command
-def dead_letters(client: Client, **options: Any) -> tuple[Any, Any]:
+def dead_letters(client: Client, job: str | None, **options: Any) -> tuple[Any, Any]:
     """List executions that failed for good."""
-    return client.get("dead-letters", **options), _TABLE
+    return client.get("dead-letters", job=_id(client, job), **options), _TABLE
+
+
+def _id(client: Client, job: str | None) -> str | None:
+    return None if job is None else job_id(client, job)
 
 
 def _explained(answer: Any) -> None:

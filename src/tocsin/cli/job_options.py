@@ -73,6 +73,10 @@ JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
         type=click.Choice([str(one) for one in Overlap]),
         help="When an earlier execution still runs.  [default: allow]",
     ),
+    click.option("--limit-key", metavar="KEY", help="Share a limit with all jobs that name this key."),
+    click.option("--limit-parallel", type=int, metavar="N", help="The most executions of the key at once."),
+    click.option("--limit-rate", type=int, metavar="N", help="The most starts of the key per --limit-per."),
+    click.option("--limit-per", metavar="DURATION", help="The time that --limit-rate is for.  [default: 1s]"),
 )
 
 # Where an option's value belongs in the body.
@@ -95,6 +99,10 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "lookback": ("misfire", "lookback"),
     "misfire_max": ("misfire", "max"),
     "misfire_pace": ("misfire", "pace"),
+    "limit_key": ("limit", "key"),
+    "limit_parallel": ("limit", "max_parallel"),
+    "limit_rate": ("limit", "rate"),
+    "limit_per": ("limit", "per"),
     "target_url": ("target", "url"),
     "method": ("target", "method"),
     "headers": ("target", "headers"),
@@ -109,6 +117,7 @@ _CLEARABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "timeout": ("timeout",),
     "start-within": ("start_within",),
     "tags": ("tags",),
+    "limit": ("limit",),
     "headers": ("target", "headers"),
     "body": ("target", "body"),
     "target-timeout": ("target", "timeout"),
@@ -165,7 +174,7 @@ def _put(body: dict[str, Any], options: Options) -> set[str]:
     for name, (field, *rest) in used.items():
         value = _READ.get(name, lambda same: same)(options[name])
         if rest:
-            body[field] = body.get(field, {}) | {rest[0]: value}
+            body[field] = (body.get(field) or {}) | {rest[0]: value}
         else:
             body[field] = value
     return {place[0] for place in used.values()}

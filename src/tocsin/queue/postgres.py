@@ -53,7 +53,7 @@ class PostgresQueue:
             _sql("claim"), self._cell, *lanes, until, token, self._node_id, self._ttl
         )
         claims = [Claim(*row, token) for row in rows]  # type: ignore[call-arg]
-        self._raise_floors(claims)
+        self._raise_floors(allotments, claims)
         return claims
 
     async def start(self, claims: Sequence[Claim]) -> list[Claim]:
@@ -91,6 +91,12 @@ class PostgresQueue:
         if row is not None and row["moved"] == len(claims):
             return []
         return await self._not_in_history(claims)
+
+    async def succeed(self, claims: Sequence[Claim], finished_at: Instant) -> list[Held]:
+        """`finish` for claims that succeeded and have nothing more to tell. Returns those that were lost before."""
+        versions = [claim.version for claim in claims]
+        row = await self._database.one(_sql("succeed"), self._cell, *keys_of(claims), finished_at, versions)
+        return [] if row["moved"] == len(claims) else await self._not_in_history(claims)
 
     async def retry(self, agains: Sequence[Again]) -> list[Again]:
         """Put executions back for another attempt. Returns those that are not: lost before, or asked to stop."""
@@ -156,8 +162,11 @@ class PostgresQueue:
         kept = {row["place"] for row in rows}
         return [claim for place, claim in enumerate(claims) if place not in kept]
 
-    def _raise_floors(self, claims: Sequence[Claim]) -> None:
+    def _raise_floors(self, allotments: Sequence[Allotment], claims: Sequence[Claim]) -> None:
         """Rows of a lane come in no particular order; the least run time of a batch is its new floor."""
+        if len(allotments) == 1 and claims:
+            self.floors.raise_to(allotments[0].lane, min([claim.run_at for claim in claims]))
+            return
         least: dict[Lane, Instant] = {}
         for claim in claims:
             lane = Lane(claim.queue, claim.priority, claim.tenant_id)

@@ -16,7 +16,7 @@ from tocsin.clock import Clock
 from tocsin.domain.ids import ExecutionKey, execution_text
 from tocsin.domain.instant import SECOND, Span
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import Outcome, Verdict
+from tocsin.domain.outcome import SUCCEEDED, Outcome, Verdict
 from tocsin.domain.policy import Policies
 from tocsin.domain.target import NoopTarget, Target, timeout_of
 from tocsin.failpoints import Failpoints
@@ -62,7 +62,6 @@ class Runner:
         self._failpoints = failpoints
         self._concurrency = concurrency
         self._tasks: dict[ExecutionKey, tuple[Claim, asyncio.Task[None]]] = {}
-        self._stopping: set[ExecutionKey] = set()
         self._calls: dict[tuple[str | None, str | None], Call] = {}
         self.freed: Callable[[], None] = lambda: None
 
@@ -89,7 +88,10 @@ class Runner:
                 continue
             call = self._calls.get((claim.target, claim.policies)) or self._read(claim)
             if type(call.target) is NoopTarget:
-                trivial.append(claim)
+                if claim.gated:
+                    self._settler.put(Settlement(claim, SUCCEEDED, now))
+                else:
+                    trivial.append(claim)
             else:
                 task = asyncio.create_task(self._attempt(claim, call))
                 self._tasks[claim.key] = (claim, task)
@@ -106,7 +108,6 @@ class Runner:
     def stop(self, claim: Claim) -> None:
         """Cancel an attempt on request; it ends as cancelled."""
         if entry := self._tasks.get(claim.key):
-            self._stopping.add(claim.key)
             entry[1].cancel()
 
     def abandon(self, claim: Claim) -> None:
@@ -136,8 +137,6 @@ class Runner:
             if key not in self._tasks:
                 return  # abandoned: the claim is somebody else's, and so is the outcome
             outcome = _CANCELLED
-        finally:
-            self._stopping.discard(key)
         self._tasks.pop(key, None)
         self._settler.put(Settlement(claim, outcome, self._clock.now()))
         self.freed()

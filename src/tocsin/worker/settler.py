@@ -9,7 +9,7 @@ that was lost meanwhile is counted and dropped: the newer attempt's result stand
 import random
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 import structlog
@@ -18,7 +18,7 @@ from tocsin.clock import Clock
 from tocsin.domain.ids import execution_text
 from tocsin.domain.instant import MILLISECOND, Instant
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import SUCCEEDED, Attempt, Outcome, TryAgain, Verdict, decide, fingerprint
+from tocsin.domain.outcome import Attempt, Outcome, TryAgain, Verdict, decide, fingerprint
 from tocsin.domain.policy import Policies, Retry
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Again, Claim, Finish, Held
@@ -30,6 +30,7 @@ _BATCH: Final = 1000
 _POLICIES_REMEMBERED: Final = 4096
 _YIELD: Final = 5 * MILLISECOND
 _log = structlog.get_logger()
+T = TypeVar("T")
 
 
 class Settlement(msgspec.Struct, frozen=True):
@@ -66,6 +67,9 @@ class Settler:
         self._yield_to = yield_to
         self._buffer: deque[Settlement] = deque()
         self._writing: list[Settlement] = []
+        self._succeeded: deque[Claim] = deque()
+        self._writing_succeeded: list[Claim] = []
+        self._succeeded_at: Instant = 0
         self._retry_of: dict[str | None, Retry] = {None: Retry()}
         self.wake: Callable[[], None] = lambda: None
         self.settled: Callable[[], None] = lambda: None
@@ -73,11 +77,12 @@ class Settler:
     @property
     def backlog(self) -> int:
         """Settlements not yet written."""
-        return len(self._buffer) + len(self._writing)
+        return len(self._buffer) + len(self._writing) + len(self._succeeded) + len(self._writing_succeeded)
 
     def claims(self) -> list[Claim]:
         """Claims still held although their attempt is over."""
-        return [s.claim for s in (*self._writing, *self._buffer)]
+        told = [settlement.claim for settlement in (*self._writing, *self._buffer)]
+        return [*told, *self._writing_succeeded, *self._succeeded]
 
     def put(self, settlement: Settlement) -> None:
         """Hand over an outcome."""
@@ -85,25 +90,34 @@ class Settler:
         self.wake()
 
     def put_succeeded(self, claims: list[Claim], now: Instant) -> None:
-        """Hand over a batch that succeeded without more to say."""
-        self._buffer.extend([Settlement(claim, SUCCEEDED, now) for claim in claims])
+        """Hand over claims that succeeded without more to say, and that nothing holds back others for.
+
+        They are most of the work under a drain, so they take a short way: no settlement, no decision.
+        """
+        self._succeeded.extend(claims)
+        self._succeeded_at = now
         self.wake()
 
     async def run_once(self, now: Instant) -> Report:
         """Write one batch. What a failed call leaves is written by the next run."""
         if self._yield_to() and self.backlog < 20 * _BATCH:
             return Report(again_at=now + _YIELD)  # starting what is due comes first
-        while self._buffer and len(self._writing) < _BATCH:
-            self._writing.append(self._buffer.popleft())
-        if not self._writing:
+        _fill(self._writing, self._buffer)
+        _fill(self._writing_succeeded, self._succeeded)
+        done = len(self._writing) + len(self._writing_succeeded)
+        if not done:
             return Report()
         await self._failpoints.reach("settler.before")
-        await self._write(self._writing)
-        done = len(self._writing)
-        self._writing = []
+        if self._writing_succeeded:
+            self._count_lost(await self._queue.succeed(self._writing_succeeded, self._succeeded_at))
+            self._telemetry.finished.labels(State.SUCCEEDED).inc(len(self._writing_succeeded))
+            self._writing_succeeded = []
+        if self._writing:
+            await self._write(self._writing)
+            self._writing = []
         await self._failpoints.reach("settler.written")
         self.settled()
-        return Report(done=done, again_at=AGAIN_NOW if self._buffer else None)
+        return Report(done=done, again_at=AGAIN_NOW if self._buffer or self._succeeded else None)
 
     async def _write(self, settlements: list[Settlement]) -> None:
         finishes: list[Finish] = []
@@ -132,8 +146,6 @@ class Settler:
 
     def _decide(self, settlement: Settlement) -> Finish | Again:
         claim, outcome = settlement.claim, settlement.outcome
-        if outcome is SUCCEEDED and settlement.ended is None:
-            return Finish(claim, "succeeded", settlement.finished_at)
         if settlement.ended is not None:
             return Finish(claim, settlement.ended, settlement.finished_at, reason=settlement.reason)
         attempts_made = claim.attempt - claim.earlier_attempts
@@ -171,9 +183,18 @@ class Settler:
         for state, number in Counter(finish.state for finish in finishes).items():
             self._telemetry.finished.labels(state).inc(number)
         self._telemetry.retried.inc(len(agains))
+        self._count_lost(lost)
+
+    def _count_lost(self, lost: list[Held]) -> None:
         if lost:
             self._telemetry.stale_writes.labels("settle").inc(len(lost))
             _log.warning("claims.lost_before_settling", count=len(lost), first=execution_text(lost[0].key))
+
+
+def _fill(batch: list[T], waiting: deque[T]) -> None:
+    """Top a batch up; what a failed write left in it goes first."""
+    while waiting and len(batch) < _BATCH:
+        batch.append(waiting.popleft())
 
 
 def _record(settlement: Settlement, node_id: int) -> str:

@@ -1,0 +1,17 @@
+-- The short form of `finish` for executions that succeeded and have nothing more to tell: the same fenced move from
+-- live to history with four columns to send instead of nine, which under a drain is a tenth of all the work.
+-- Returns how many moved; the caller looks up the others when the number falls short.
+WITH gone AS (
+    DELETE FROM executions e
+    USING unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $6::integer[]) AS d (job_id, fire_at, token, version)
+    WHERE e.cell = $1 AND e.job_id = d.job_id AND e.fire_at = d.fire_at AND e.claim_token = d.token
+    RETURNING e.*, d.version
+), kept AS (
+    INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, started_at,
+                         finished_at, attempt, attempts, claim_token, node_id, job_version, origin_fire_at,
+                         backfill_id)
+    SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, 'succeeded', due_at, run_at, started_at,
+           $5, attempt, attempts, claim_token, node_id, version, origin_fire_at, backfill_id
+    FROM gone
+)
+SELECT count(*)::integer AS moved FROM gone
