@@ -218,6 +218,9 @@ class Fleet:
         for process in (self.api, *self.nodes):
             if not process.alive:
                 process.start()
+            assert not process.deaths, (
+                f"{process.name} ended by itself: {process.deaths}\n{process.last_words()}"
+            )
         await until(lambda: self.client.works("/readyz"), _START_PATIENCE, "the API is not ready")
 
         await come_to_rest(self.url, seconds)

@@ -53,7 +53,8 @@ def on_both_loops(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..
     signature = inspect.signature(test)
     loop = inspect.Parameter("loop", inspect.Parameter.KEYWORD_ONLY, annotation=str)
     run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), loop])  # type: ignore[attr-defined]
-    return pytest.mark.parametrize("loop", RUNNERS)(run)
+    on_each: Callable[..., Callable[..., None]] = pytest.mark.parametrize("loop", RUNNERS)
+    return on_each(run)
 
 
 def leads_to(*addresses: Address) -> Lookup:

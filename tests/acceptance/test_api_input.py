@@ -4,17 +4,19 @@ import base64
 import json
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from tests.support.api import InProcessApi, in_process_api
 from tests.support.postgres import Cluster
-from tocsin.domain.ids import ExecutionKey, execution_text, job_text, new_job_id
+from tocsin.domain.ids import ExecutionKey, execution_text, job_text
 
 NOW: dict[str, Any] = {"schedule": {"now": True}, "target": {"kind": "noop"}}
 HTTP: dict[str, Any] = {"kind": "http", "url": "http://127.0.0.1:9/"}
-NO_JOB = job_text(new_job_id(0))
-NO_EXECUTION = execution_text(ExecutionKey(new_job_id(0), 0))
+NO_ID = UUID("01900000-0000-7000-8000-000000000000")
+NO_JOB = job_text(NO_ID)
+NO_EXECUTION = execution_text(ExecutionKey(NO_ID, 0))
 
 
 @pytest.fixture(scope="module")
@@ -398,8 +400,8 @@ def test_a_filter_refuses_a_bad_value_by_its_name(
 @pytest.mark.parametrize(
     "place",
     [
-        10**30, -(10**30), 2**63 - 1, -(2**63), 1.5, None, True, "x", [], {}, [None], ["x", 1], [str(new_job_id(0))],
-        [str(new_job_id(0)), 2**63, None], [str(new_job_id(0)), 0, -(2**63)], [str(new_job_id(0)), 0, 0, 0], [[[[]]]],
+        10**30, -(10**30), 2**63 - 1, -(2**63), 1.5, None, True, "x", [], {}, [None], ["x", 1], [str(NO_ID)],
+        [str(NO_ID), 2**63, None], [str(NO_ID), 0, -(2**63)], [str(NO_ID), 0, 0, 0], [[[[]]]],
     ],
 )  # fmt: skip
 def test_a_forged_cursor_is_refused(api: InProcessApi, path: str, place: Any) -> None:

@@ -2,9 +2,12 @@
 
 import json
 import re
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from uuid import UUID
 
 import click
 import pytest
@@ -13,12 +16,13 @@ from click.testing import CliRunner, Result
 from tests.support.api import ADMIN_KEY, RealApi, fleet
 from tests.support.postgres import Cluster
 from tests.support.processes import free_port
-from tests.support.sink import Sink
 from tocsin.cli.main import cli
-from tocsin.domain.ids import ExecutionKey, execution_text, job_text, new_job_id
+from tocsin.cli.show import _cell
+from tocsin.domain.ids import ExecutionKey, execution_text, job_text
 
-NO_JOB = job_text(new_job_id(0))
-NO_EXECUTION = execution_text(ExecutionKey(new_job_id(0), 0))
+NO_ID = UUID("01900000-0000-7000-8000-000000000000")
+NO_JOB = job_text(NO_ID)
+NO_EXECUTION = execution_text(ExecutionKey(NO_ID, 0))
 
 
 class Terminal:
@@ -169,15 +173,14 @@ def test_the_life_of_a_job_is_told_in_tables(tocsin: Terminal) -> None:
 
 
 def test_executions_are_cancelled_and_dead_ones_retried(tocsin: Terminal) -> None:
-    with Sink() as sink:
-        url = f"{sink.url}/fail/1"
-        job = tocsin.json(
-            "jobs", "create", "--now", "--target-url", url, "--max-attempts", "1", "--queue", "dying"
-        )
-        dead = tocsin.api.wait_for(job, "dead")
-        assert dead["id"] in tocsin.shows("dead-letters", "--queue", "dying")
-        assert tocsin.json("executions", "retry", dead["id"])["attempt"] == 2
-        tocsin.api.wait_for(job, "succeeded")
+    nobody = f"http://127.0.0.1:{free_port()}/"
+    job = tocsin.json(
+        "jobs", "create", "--now", "--target-url", nobody, "--max-attempts", "1", "--queue", "dying"
+    )
+    dead = tocsin.api.wait_for(job, "dead")
+    assert dead["id"] in tocsin.shows("dead-letters", "--queue", "dying")
+    assert tocsin.json("executions", "retry", dead["id"])["attempt"] == 2
+    assert len(tocsin.api.wait_for(job, "dead")["attempts"]) == 2
     waiting = tocsin.json("jobs", "create", "--in", "1h", "--noop")
     execution = tocsin.api.execution(waiting)
     cancelled = tocsin.json("executions", "cancel", execution["id"], "--reason", "no need")
@@ -216,11 +219,7 @@ def test_a_name_is_shown_as_it_is(tocsin: Terminal, name: str) -> None:
     assert name in tocsin.shows("jobs", "show", job["id"])
 
 
-def test_what_a_target_answered_cannot_command_the_terminal(tocsin: Terminal) -> None:
-    job = tocsin.json("jobs", "create", "--now", "--noop")
-    tocsin.api.wait_for(job, "succeeded")
-    from tocsin.cli.show import _cell
-
+def test_what_a_target_answered_cannot_command_the_terminal() -> None:
     for hostile in ("\x1b[2J", "\x9b2J", "\x07", "\r", "\x7f"):
         for value in (hostile, {"body": hostile}, [hostile]):
             assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", _cell("detail", value))
@@ -237,8 +236,7 @@ def test_instants_at_the_edge_of_time_are_shown_in_any_zone(tocsin: Terminal, zo
     ("words", "said"),
     [
         (["jobs", "show", NO_JOB], f"Error: no job {NO_JOB} (404)"),
-        (["jobs", "show", "nonsense"], "no job 'nonsense'"),
-        (["jobs", "show", ""], "(404)"),
+        (["jobs", "show", "nonsense"], "'nonsense' (404)"),
         (["jobs", "show", "../nodes"], "(404)"),
         (["jobs", "show", "a b\nc"], "(404)"),
         (["jobs", "show", "x?limit=1#"], "(404)"),
@@ -272,6 +270,7 @@ def test_a_refusal_of_the_api_is_told_in_its_words_and_ends_with_1(
         ["jobs"],
         ["jobs", "nonsense"],
         ["jobs", "show"],
+        ["jobs", "show", ""],
         ["jobs", "create", "--now"],
         ["jobs", "create", "--now", "--noop", "--target-url", "http://x/"],
         ["jobs", "create", "--now", "--noop", "--priority", "10"],
@@ -352,8 +351,45 @@ def test_a_url_that_is_none_is_told(tocsin: Terminal, url: str) -> None:
     assert url in result.stderr
 
 
-def test_something_else_that_answers_is_told(tocsin: Terminal) -> None:
-    with Sink() as sink:
-        sink.release()
-        said = tocsin.refuses("jobs", "list", "--url", f"http://127.0.0.1:{sink.port}")
-    assert "127.0.0.1" in said
+class Stranger(BaseHTTPRequestHandler):
+    """Something else on the port that was given. The first part of the path says how it answers."""
+
+    seen: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.seen.append(self.path)
+        status, body = {
+            "text": (200, b"hello"),
+            "list": (500, b"[1, 2]"),
+            "redirect": (302, b""),
+            "nothing": (200, b""),
+            "noise": (200, b"\xff\xfe"),
+        }[self.path.split("/")[1]]
+        self.send_response(status)
+        self.send_header("location", "/stolen")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def stranger() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Stranger)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("answer", ["text", "list", "redirect", "nothing", "noise"])
+def test_something_else_that_answers_is_told_and_does_not_get_the_key_sent_on(
+    tocsin: Terminal, stranger: str, answer: str
+) -> None:
+    said = tocsin.refuses("jobs", "list", "--url", f"{stranger}/{answer}")
+    assert "not a Tocsin API" in said or "500" in said or "302" in said
+    assert Stranger.seen[-1] == f"/{answer}/v1/jobs?limit=50"

@@ -21,7 +21,10 @@ def test_a_node_frozen_past_its_ttl_is_refused_is_counted_and_rejoins(url: str, 
             async with fleet.under_load(per_second=60):
                 for _ in range(5):  # once is nearly always enough; a freeze may miss the moment
                     await fleet.holds_shards(node_id)
-                    await until(lambda: fleet.calls_under_way() > 3, 30, "no calls are under way")
+                    # One after the other, so that each node gets some; and long enough that the next attempt is
+                    # still under way when the zombie settles the first.
+                    slow = [await fleet.load.one_off(now(), "/slow/3") for _ in range(20)]
+                    await until(lambda: fleet.sink.has_all(slow), 30, "the slow calls do not begin")  # noqa: B023
                     await fleet.freeze(zombie, fleet.ttl + 2)
                     await fleet.holds_shards(node_id)  # it rejoined
                     if await refused_writes(fleet, "plan") and await refused_writes(fleet, "worker"):

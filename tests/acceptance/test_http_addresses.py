@@ -224,14 +224,13 @@ async def test_a_target_that_swallows_connections_is_given_up() -> None:
 @on_both_loops
 async def test_a_name_that_does_not_exist_is_a_dns_failure() -> None:
     """NXDOMAIN is reported as such and may be tried again; it is not remembered."""
-    answers = iter([socket.gaierror(socket.EAI_NONAME, "Name or service not known"), LOOPBACK])
+    asked: list[str] = []
 
-    def lookup(_: str) -> list[Address]:
-        match next(answers):
-            case OSError() as error:
-                raise error
-            case address:
-                return [address]
+    def lookup(host: str) -> list[Address]:
+        asked.append(host)
+        if len(asked) == 1:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [LOOPBACK]
 
     async with hostile_server(answering(OK)) as server, Client(lookup=lookup) as client:
         failure = await failure_of(client.get(server))

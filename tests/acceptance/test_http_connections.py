@@ -234,6 +234,16 @@ async def test_idle_connections_are_closed_after_a_while() -> None:
 
 
 @on_both_loops
+async def test_busy_connections_are_given_up_in_time() -> None:
+    """A connection past its age carries no further request, however busy it is."""
+    limits = HttpLimits(connection_seconds=-1.0)
+    async with hostile_server(answering(OK)) as server, Client(limits=limits) as client:
+        for _ in range(3):
+            assert (await client.get(server)).status == 200
+        assert server.connections == 3
+
+
+@on_both_loops
 async def test_idle_connections_are_bounded() -> None:
     """After a burst only as many connections stay open as may be idle."""
     released = asyncio.Event()

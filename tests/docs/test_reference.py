@@ -155,4 +155,6 @@ def written(default: Any) -> str:
     """A default as the settings page writes it."""
     if default is None or default in ("", ()):
         return "none"
+    if isinstance(default, tuple):
+        return ",".join(default)
     return str(default).lower() if isinstance(default, bool) else str(default)

@@ -293,6 +293,23 @@ def _no_overlap(look: _Look) -> Iterator[Violation]:
             holder[change.job_id] = change.key
 
 
+def _limits_kept(look: _Look) -> Iterator[Violation]:
+    """Of all executions that share a limit's key, no more run at once than it allows."""
+    running: dict[str, set[ExecutionKey]] = defaultdict(set)
+    for change in look.records.changes:
+        promise = look.promises.get(change.job_id)
+        if promise is None or promise.limit_key is None:
+            continue
+        at_once = running[promise.limit_key]
+        if change.state != State.RUNNING or change.what == "gone":
+            at_once.discard(change.key)
+        elif change.key not in at_once:
+            at_once.add(change.key)
+            if len(at_once) > promise.max_parallel:
+                words = f"{len(at_once)} run at once under a limit of {promise.max_parallel}"
+                yield Violation("limit", words, change.key)
+
+
 def _epochs_grow(look: _Look) -> Iterator[Violation]:
     newest: dict[int, int] = {}
     for change in look.records.leases:
@@ -332,6 +349,7 @@ _RULES = (
     _cancellations_kept,
     _cancelled_by_somebody,
     _no_overlap,
+    _limits_kept,
     _epochs_grow,
     _plans_by_holders,
 )

@@ -114,7 +114,8 @@ class FaultyDatabase(Database):
         await self._before(query)
         rows = await super().fetch(query, *args)
         await self._after(query)
-        return rows
+        # Where a statement leaves the order open, storage decides; a seed must not depend on that.
+        return sorted(rows, key=repr) if name_of(query) in _UNORDERED else rows
 
     async def fetchrow(self, query: str, *args: Any) -> Record | None:
         await self._before(query)
@@ -154,6 +155,9 @@ class FaultyDatabase(Database):
             likely=0.012,
             kinds={"crash": 1.0, "loss": 3.0, "freeze": 1.0},
         )
+
+
+_UNORDERED = {"claim", "due_jobs", "start", "peek"}
 
 
 def name_of(query: str) -> str:

@@ -27,7 +27,8 @@ from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule, read_schedule, rule_of
 from tocsin.domain.target import HttpTarget
 from tocsin.failpoints import Failpoints
-from tocsin.queue.postgres import Claim, PostgresQueue
+from tocsin.queue.claims import Claim
+from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.backfiller import Backfiller
 from tocsin.scheduler.leaser import Leaser, Leases
 from tocsin.scheduler.planner import Planner

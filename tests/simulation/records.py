@@ -25,6 +25,8 @@ class Promise(msgspec.Struct, kw_only=True):
     """Whether its calls can be seen by the target."""
     start_within: Span | None = None
     overlap: str = "allow"
+    limit_key: str | None = None
+    max_parallel: int = 0
     manual: list[Instant] = []
     """Fires that somebody asked for."""
     ended_before: Instant | None = None

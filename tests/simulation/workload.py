@@ -11,7 +11,7 @@ from tocsin.domain.errors import Conflict
 from tocsin.domain.ids import ExecutionKey, shard_of
 from tocsin.domain.instant import MINUTE, SECOND, Instant, format_instant, parse_span
 from tocsin.domain.job import Definition, check_definition
-from tocsin.domain.policy import Misfire, MisfirePolicy, Overlap, Policies, Retry
+from tocsin.domain.policy import Limit, Misfire, MisfirePolicy, Overlap, Policies, Retry
 from tocsin.domain.schedule import Schedule, read_schedule, rule_of
 from tocsin.domain.target import HttpTarget, NoopTarget
 from tocsin.store.control import JobControl
@@ -84,13 +84,14 @@ class Clients:
         retry = Retry(rng.choice((1, 3, 5, 8)), f"{rng.choice((300, 1000))}ms", "3s", 2.0, rng.choice((0.0, 0.5)))
         start_within = rng.choice(("2s", "5s")) if rng.random() < 0.15 else None
         called = rng.random() < 0.95
+        limit = Limit("shared", max_parallel=2) if rng.random() < 0.2 else None
         overlap = rng.choice((*Overlap, *[Overlap.ALLOW] * 4)) if schedule.recurring else Overlap.ALLOW
         definition = Definition(
             read_schedule(schedule, now),
             HttpTarget("http://target.example/") if called else NoopTarget(),
             queue=rng.choice(("default", "default", "other")),
             priority=rng.choice((3, 5)),
-            policies=Policies(retry, misfire, overlap, timeout=f"{rng.choice((3, 8))}s", start_within=start_within),
+            policies=Policies(retry, misfire, overlap, f"{rng.choice((3, 8))}s", start_within, limit),
         )
         check_definition(definition)
         job_id = UUID(int=rng.getrandbits(128))
@@ -108,6 +109,8 @@ class Clients:
             called=called,
             start_within=None if start_within is None else parse_span(start_within, ""),
             overlap=overlap,
+            limit_key=limit and limit.key,
+            max_parallel=limit.max_parallel if limit else 0,
         )
 
     async def _cancel_execution(self, job_id: UUID) -> None:

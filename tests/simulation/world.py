@@ -31,6 +31,11 @@ SHARDS = 8
 TROUBLE = 60 * SECOND
 _MOST_QUIET = 120 * SECOND
 _WATCH = (Path(__file__).parent / "watch.sql").read_text()
+_NO_VACUUM = """DO $$ DECLARE name text; BEGIN
+    FOR name IN SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'tocsin'::regnamespace LOOP
+        EXECUTE format('ALTER TABLE %I SET (autovacuum_enabled = off)', name);
+    END LOOP;
+END $$"""
 SETTINGS = Settings(
     lease_ttl=4.0, claim_ttl=4.0, horizon=8.0, claim_ahead=2.0, claim_batch=20, concurrency=8, drain_timeout=0.0
 )
@@ -88,7 +93,7 @@ async def _prepare(database: Database, seed: int) -> None:
     await database.execute(_WATCH)
     await database.execute(f"DELETE FROM shards WHERE shard >= {SHARDS}")
     await database.execute(f"UPDATE installation SET shard_count = {SHARDS}")
-    await database.execute("ALTER TABLE executions SET (autovacuum_enabled = off)")
+    await database.execute(_NO_VACUUM)
     await database.execute(f"SELECT setseed({seed % 1000 / 1000})")
 
 

@@ -236,10 +236,10 @@ class InProcessApi(Caller):
     async def _open(self) -> None:
         self.database = await open_database(self._url, name="api under test", size=4)
         await KeyStore(self.database).put_bootstrap(ADMIN_KEY)
-        context = make_context(
+        self.context = make_context(
             self.database, DatabaseClock(), Telemetry(), self._policy, shard_count=64, lease_ttl=10.0
         )
-        self.app = build_app(context)
+        self.app = build_app(self.context)
 
 
 def in_process_api(url: str, **policy: Any) -> InProcessApi:

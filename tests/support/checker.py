@@ -11,7 +11,7 @@ I3     nothing exists, and nothing was called, that nobody asked for
 I4     attempts are numbered 1, 2, 3 … without a gap; only a success or the last attempt is left unrecorded
 I5     a shard's epoch grows with every owner, and no owner is replaced before its lease has expired
 I8     a second call has a recorded reason, each attempt calls at most once, and workers get lost only by faults
-I9     `succeeded` means that the sink received that very attempt and answered 2xx
+I9     `succeeded` means that the sink received that very attempt and answered 2xx, and rests on that answer
 I10    `cancelled` in a client's hands means that no attempt starts afterwards, and the final row says so
 I11    no fire time is skipped or expired (the jobs of these runs ask for all of them)
 I12    no more attempts than the job allows, and it is given up only after the last of them
@@ -28,7 +28,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tests.support.history import Create, History, Hit, Key, LeaseChange, Row
+from tests.support.history import Create, History, Hit, Key, LeaseChange, Row, answer_to
 
 _LIVE = ("queued", "claimed", "running")
 _FINAL = ("succeeded", "dead", "cancelled", "skipped", "expired")
@@ -227,6 +227,8 @@ def _successes(run: _Run) -> Iterator[Violation]:
             yield Violation(
                 "I9", f"attempt {row.attempt} counts as succeeded, but the sink saw {seen}", row.key
             )
+        if row.answer is not None and row.answer != answer_to(row.attempt):
+            yield Violation("I9", f"attempt {row.attempt} counts as succeeded by the {row.answer}", row.key)
 
 
 def _cancellations(run: _Run) -> Iterator[Violation]:

@@ -67,6 +67,11 @@ class Hit(msgspec.Struct, kw_only=True):
     status: int = 0
 
 
+def answer_to(attempt: int) -> str:
+    """What the sink says in the body of its answer, so that each outcome can be traced to its attempt."""
+    return f"answer to attempt {attempt}"
+
+
 class AttemptRecord(msgspec.Struct):
     """An attempt that was followed by another one, as history keeps it."""
 
@@ -86,6 +91,8 @@ class Row(msgspec.Struct, kw_only=True):
     fire_until: int | None = None
     fire_count: int = 1
     error: str | None = None
+    answer: str | None = None
+    """The body of the answer that the recorded outcome rests on."""
 
 
 class Job(msgspec.Struct):
@@ -182,12 +189,12 @@ async def read_database(url: str) -> tuple[list[Job], list[Row], list[Row]]:
         jobs = await connection.fetch("SELECT id, name, kind, state FROM jobs")
         finals = await connection.fetch(
             "SELECT job_id, fire_at, state, attempt, attempts, started_at, finished_at, fire_until, fire_count,"
-            " coalesce(reason, outcome ->> 'error') AS error FROM history ORDER BY finished_at"
+            " coalesce(reason, outcome ->> 'error') AS error, outcome #>> '{detail,body}' AS answer FROM history ORDER BY finished_at"
         )
         lives = await connection.fetch(
             "SELECT job_id, fire_at, CASE WHEN claim_token IS NULL THEN 'queued' WHEN started_at IS NULL THEN 'claimed'"
             " ELSE 'running' END AS state, attempt, attempts, started_at, NULL::timestamptz AS finished_at,"
-            " NULL::timestamptz AS fire_until, 1 AS fire_count, NULL AS error FROM executions ORDER BY fire_at"
+            " NULL::timestamptz AS fire_until, 1 AS fire_count, NULL AS error, NULL AS answer FROM executions ORDER BY fire_at"
         )
     finally:
         await connection.close()
@@ -210,4 +217,5 @@ def _row(row: Any) -> Row:
         fire_until=row["fire_until"],
         fire_count=row["fire_count"],
         error=row["error"],
+        answer=row["answer"],
     )

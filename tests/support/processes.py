@@ -35,6 +35,8 @@ class Process:
         self.log = log
         self._cwd = cwd
         self._popen: subprocess.Popen[bytes] | None = None
+        self._asked_to_end = False
+        self._earlier_deaths: list[int] = []
 
     @property
     def pid(self) -> int:
@@ -50,9 +52,18 @@ class Process:
         """None while it runs; negative: the signal that ended it."""
         return None if self._popen is None else self._popen.poll()
 
+    @property
+    def deaths(self) -> list[int]:
+        """Exit codes of the times that it ended although nobody asked it to, nor killed it."""
+        code = self.exit_code
+        alone = code is not None and code != -signal.SIGKILL and not self._asked_to_end
+        return [*self._earlier_deaths, code] if alone else self._earlier_deaths
+
     def start(self, **environment: str) -> None:
         """Start, with `environment` on top of the usual one."""
         assert not self.alive, f"{self.name} runs already"
+        self._earlier_deaths = self.deaths
+        self._asked_to_end = False
         self._close_pipe()
         with self.log.open("ab") as out:
             self._popen = subprocess.Popen(
@@ -80,6 +91,7 @@ class Process:
 
     def terminate(self) -> None:
         """Ask it to stop in order."""
+        self._asked_to_end = True
         self._signal(signal.SIGTERM)
 
     def wait(self, seconds: float) -> int:

@@ -15,13 +15,14 @@ import asyncio
 import contextlib
 import threading
 import time
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, cast
 
 import uvloop
 from httptools import HttpRequestParser
 
-from tests.support.history import Hit, Key
+from tests.support.history import Create, Hit, Key, answer_to
 from tocsin.domain.ids import job_text, parse_execution_text
 
 
@@ -62,6 +63,10 @@ class Sink:
     def of_job(self, job_id: str) -> list[Hit]:
         """The hits of one job, in the order in which they came."""
         return [hit for hit in self.hits if hit.key.job_id == job_id]
+
+    def has_all(self, jobs: Iterable[Create]) -> bool:
+        """Whether every one of these jobs has called."""
+        return {job.job_id for job in jobs} <= {hit.key.job_id for hit in self.hits}
 
     def release(self) -> None:
         """Answer everything that waits at /hold, and from now on at once."""
@@ -143,5 +148,8 @@ class _Connection(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing() or self._hit is None:
             return
         with contextlib.suppress(RuntimeError):
-            self._transport.write(b"HTTP/1.1 %d Sink\r\ncontent-length: 2\r\n\r\nok" % status)
+            body = answer_to(self._hit.attempt).encode()
+            self._transport.write(
+                b"HTTP/1.1 %d Sink\r\ncontent-length: %d\r\n\r\n%b" % (status, len(body), body)
+            )
             self._hit.status = status

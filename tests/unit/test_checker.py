@@ -22,6 +22,7 @@ from tests.support.history import (
     Key,
     LeaseChange,
     Row,
+    answer_to,
 )
 
 T = 1_800_000_000 * SECOND
@@ -210,6 +211,10 @@ def a_success_belongs_to_another_attempt(h: History) -> None:
     h.hits = [hit for hit in h.hits if (hit.key, hit.attempt) != (FAILED, 2)]
 
 
+def a_success_rests_on_the_answer_to_another_attempt(h: History) -> None:
+    _of(h, LOST).answer = answer_to(1)
+
+
 def a_cancelled_execution_was_called(h: History) -> None:
     h.hits.append(_hit(CALLED_OFF))
 
@@ -300,6 +305,7 @@ BAD: list[tuple[str, Callable[[History], None]]] = [
     ("I9", a_success_was_never_called),
     ("I9", a_success_was_answered_with_an_error),
     ("I9", a_success_belongs_to_another_attempt),
+    ("I9", a_success_rests_on_the_answer_to_another_attempt),
     ("I10", a_cancelled_execution_was_called),
     ("I10", a_cancelled_execution_was_called_again_after_the_answer),
     ("I10", a_cancelled_execution_ended_as_a_success),
@@ -404,6 +410,7 @@ def _row(key: Key, *, attempt: int = 1, attempts: list[AttemptRecord] | None = N
         attempts=attempts or [],
         started_at=key.fire_at + 500,
         finished_at=key.fire_at + 2000,
+        answer=answer_to(attempt),
     )
 
 

@@ -46,9 +46,8 @@ def build_app(context: Context) -> Starlette:
     routes = [Route(path, _guarded(_by_verb(of), context), methods=list(of)) for path, of in verbs.items()]
     handlers: dict[Any, Any] = {HTTPException: _http_exception, Exception: _unexpected}
     app = Starlette(routes=routes, exception_handlers=handlers)
-    app.router.redirect_slashes = (
-        False  # one spelling per resource; a redirect would also trust the Host header
-    )
+    # One spelling per resource; a redirect would also trust the Host header.
+    app.router.redirect_slashes = False
     return app
 
 
@@ -94,9 +93,8 @@ def _guarded(handle: Handle, context: Context) -> Handle:
             response = problem_of(error)
         except ClientDisconnect:
             response = Response(status_code=499)
-        except Exception:
-            context.telemetry.requests.labels(500).inc()
-            raise
+        except Exception as error:  # noqa: BLE001 - a defect ends its own request, told and logged, nothing else
+            response = await _unexpected(request, error)
         context.telemetry.requests.labels(response.status_code).inc()
         return response
 

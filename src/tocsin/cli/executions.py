@@ -42,7 +42,7 @@ def executions() -> None:
 
 
 @executions.command("list")
-@click.option("--state", type=click.Choice([str(state) for state in State]))
+@click.option("--state", type=click.Choice([str(state) for state in State]), help="Executions in this state.")
 @_filters
 @api_command
 def list_executions(client: Client, job: str | None, **options: Any) -> tuple[Any, Any]:
@@ -63,7 +63,7 @@ def show(client: Client, execution_id: str) -> tuple[Any, Any]:
 
 @executions.command()
 @click.argument("execution_id")
-@click.option("--reason")
+@click.option("--reason", help="Why, for whoever reads it later.")
 @api_command
 def cancel(client: Client, execution_id: str, reason: str | None) -> tuple[Any, Any]:
     """Cancel an execution; a running one is asked to stop."""

@@ -134,7 +134,8 @@ def _fault(raw: bytes) -> str | None:
 
 def _show(answer: Any) -> None:
     if answer["dry_run"]:
-        line(f"{answer['fit']:,} lines look like jobs, {answer['refused']:,} do not; nothing was created")
+        looked = answer["fit"] + answer["refused"]
+        line(f"{answer['fit']:,} of {looked:,} look like jobs; nothing was created")
     else:
         line(f"{answer['created']:,} created, {answer['refused']:,} refused")
     if answer["left_out"]:
@@ -148,7 +149,8 @@ def _show(answer: Any) -> None:
         line(f"… and {answer['refused'] - len(answer['problems']):,} more")
     if answer["stopped"]:
         line(f"stopped: {answer['stopped']}", "red")
-        line(f"the lines before {answer['next_line']:,} are done; go on from there")
+        if answer["next_line"] > 1 and not answer["dry_run"]:
+            line(f"the lines before {answer['next_line']:,} are done; go on from there")
 
 
 def _size(file: BinaryIO) -> int | None:

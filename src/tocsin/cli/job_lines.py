@@ -17,6 +17,7 @@ _READ: Final = 64 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
 _decode: Final = json.JSONDecoder().raw_decode
 _SPACE: Final = " \t\r\n"
+_AFTER_ITEM: Final = frozenset(_SPACE + ",]")
 _ONE_LINE: Final = str.maketrans("\r\n", "  ")
 
 
@@ -98,7 +99,7 @@ class _Array:
     def _item(self) -> Item:
         while True:
             end, wrong = self._end_of_item()
-            if end is not None and end < len(self._text):
+            if end is not None and self._text[end : end + 1] in _AFTER_ITEM:
                 break
             # It may go on: cut off in the middle of a number, a text, an object. More of the file will tell.
             if len(self._text) - self._at > LONGEST or not self._fill():

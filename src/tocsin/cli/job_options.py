@@ -33,10 +33,12 @@ JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
     ),
     click.option("--body", help="HTTP body: JSON if it is JSON, else text."),
     click.option(
-        "--target-timeout", metavar="DURATION", help="How long the HTTP call may take.  [default: 30s]"
+        "--target-timeout",
+        metavar="DURATION",
+        help="How long the HTTP call may take; the shorter of it and --timeout holds.",
     ),
     click.option("--noop", is_flag=True, help="Do nothing, successfully: for trying things out."),
-    click.option("--timeout", metavar="DURATION", help="How long an attempt may take."),
+    click.option("--timeout", metavar="DURATION", help="How long an attempt may take.  [default: 30s]"),
     click.option(
         "--start-within", metavar="DURATION", help="Expire if it has not started this long after it was due."
     ),

@@ -104,13 +104,15 @@ def update(
 
 
 @jobs.command("list")
-@click.option("--state", type=click.Choice(["active", "paused", "completed", "cancelled"]))
-@click.option("--kind", type=click.Choice(["once", "recurring"]))
-@click.option("--queue")
+@click.option(
+    "--state", type=click.Choice(["active", "paused", "completed", "cancelled"]), help="Jobs in this state."
+)
+@click.option("--kind", type=click.Choice(["once", "recurring"]), help="One-offs, or recurring jobs.")
+@click.option("--queue", help="Jobs of this queue.")
 @click.option("--tag", "tags", multiple=True, help="Jobs with this tag; may be repeated for all of them.")
 @click.option("--any-tag", is_flag=True, help="One of the tags is enough.")
 @click.option("--name", help="Part of the name, in any case.")
-@click.option("--target", type=click.Choice(["http", "noop"]))
+@click.option("--target", type=click.Choice(["http", "noop"]), help="Jobs with this kind of target.")
 @click.option("--created-from", metavar="INSTANT", help="Created at this instant or later.")
 @click.option("--created-to", metavar="INSTANT", help="Created before this instant.")
 @click.option("--next-fire-from", metavar="INSTANT", help="The next fire is at this instant or later.")

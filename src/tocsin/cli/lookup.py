@@ -27,7 +27,7 @@ def find_job(client: Client, job: str) -> Any:
     try:
         return client.get("jobs", "by-name", job)
     except ApiError as error:
-        if error.status == 404:
-            hint = f"a one-off goes by its id: tocsin jobs list --name {job!r}"
-            raise ApiError(f"{error.message}\nHint: {hint}", 404) from None
-        raise
+        if error.status != 404:
+            raise
+        hint = f"give an id, or the name of a recurring job; tocsin jobs list --name {job!r} looks for it"
+        raise ApiError(f"no job {job!r} (404)\nHint: {hint}", 404) from None

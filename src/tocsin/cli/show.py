@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from tocsin.cli.client import Client, connect
 
@@ -22,6 +23,7 @@ _COLOURS = {
 }  # fmt: skip
 
 _WRAPPED = ("NAME", "REASON", "PROBLEM", "HINT")
+_NARROWEST = 20  # columns of free text, before a table outgrows the terminal
 _TIME_ENDINGS = ("_at", "_until", "from", "to")
 # What a target answered may hold anything; a terminal must not act on it. Line breaks are harmless.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -56,19 +58,30 @@ def table(columns: Sequence[tuple[str, str]]) -> Callable[[Any], None]:
     def view(answer: Any) -> None:
         rows(columns, answer["items"])
         if answer.get("next_cursor"):
-            console().print(f"[dim]more: --cursor {answer['next_cursor']}[/dim]")
+            line(f"more: --cursor {answer['next_cursor']}", "dim")
 
     return view
 
 
 def rows(columns: Sequence[tuple[str, str]], items: Sequence[Any]) -> None:
-    """Print a table of items with (heading, field) columns."""
+    """Print a table of items with (heading, field) columns.
+
+    Only free text is wrapped. Ids and times stay whole, if need be wider than the terminal: they are to be copied.
+    """
+    if not items:
+        console().print("[dim]nothing here[/dim]")
+        return
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    for heading, _ in columns:
-        shown.add_column(heading, overflow="fold", no_wrap=heading not in _WRAPPED)
-    for item in items:
-        shown.add_row(*(_cell(field, item.get(field)) for _, field in columns))
-    console().print(shown if items else "[dim]nothing here[/dim]")
+    lines = [[_cell(field, item.get(field)) for _, field in columns] for item in items]
+    width = 0
+    for (heading, _), column in zip(columns, zip(*lines, strict=True), strict=True):
+        whole = heading not in _WRAPPED
+        shown.add_column(heading, overflow="fold", no_wrap=whole)
+        longest = max(Text.from_markup(cell).cell_len for cell in (heading, *column))
+        width += 2 + (longest if whole else min(longest, _NARROWEST))
+    for cells in lines:
+        shown.add_row(*cells)
+    console(width).print(shown)
 
 
 def fields(answer: Any) -> None:
@@ -95,12 +108,17 @@ def fires(answer: Any) -> None:
 
 def line(text: str, style: str = "") -> None:
     """Print a line, harmless whatever is in it."""
-    console().print(_cell("", text), style=style, soft_wrap=True)
+    console().print(_cell("", text), style=style, soft_wrap=True, highlight=False)
 
 
-def console() -> Console:
-    """As wide as the terminal; into a pipe nothing is cut or wrapped. A name with :boom: in it stays one."""
-    return Console(emoji=False) if sys.stdout.isatty() else Console(width=1000, emoji=False)
+def console(width: int = 0) -> Console:
+    """As wide as the terminal, but not narrower than `width`; into a pipe nothing is cut or wrapped.
+
+    A name with :boom: in it stays one.
+    """
+    if not sys.stdout.isatty():
+        return Console(width=max(1000, width), emoji=False)
+    return Console(width=max(Console().width, width), emoji=False)
 
 
 def say(words: str) -> Callable[[Any], None]:

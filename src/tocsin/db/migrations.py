@@ -50,11 +50,14 @@ async def migrate(url: str) -> list[str]:
             await _check_version(connection)
             await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
             applied = await _apply_pending(connection)
+            trouble = await connection.fetchval("SELECT secure_tables()")
             await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
     finally:
         await connection.close(timeout=5)
     for name in applied:
         _log.info("migration.applied", migration=name)
+    if trouble is not None:
+        _log.warning("row_security.incomplete", reason=trouble)
     return applied
 
 

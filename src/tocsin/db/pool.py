@@ -8,11 +8,18 @@ so these are switched off and generic plans are forced; plan tests guard the res
 Instants travel as integers (microseconds since the Unix epoch), JSON as text. Every call has a timeout, on
 the client and on the server; a connection that broke or a server that is away is `Unavailable`, never a
 driver's exception.
+
+A connection acts for the tenants that `acting_for` names, or for nobody: the tables' policies (migration 0003)
+show a role that does not own them only those tenants' rows. The session's setting is compared at every single
+checkout and changed when it differs, so it costs a round trip only when a connection passes from one tenant to
+another. It lives in the session: a proxy that shares sessions between clients (transaction pooling) is not
+supported, which LISTEN and prepared statements do not allow either.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
 import asyncpg
@@ -47,6 +54,9 @@ _AWAY: Final = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
 )
+_NOBODY: Final = ""
+_acting_for: ContextVar[str | None] = ContextVar("acting_for", default=_NOBODY)
+_witness: ContextVar["Witness | None"] = ContextVar("witness", default=None)
 _log = structlog.get_logger()
 
 Record = asyncpg.Record
@@ -64,6 +74,58 @@ class Session(Protocol):
 
     async def execute(self, query: str, *args: Any) -> str:
         """Run a statement for its effect."""
+
+
+class Witness(Protocol):
+    """Sees a transaction begin and end, inside of it: what it writes is committed with the rest or not at all."""
+
+    async def begin(self, session: Session) -> None:
+        """Before the first statement."""
+
+    async def end(self, session: Session) -> None:
+        """After the last statement, before the commit."""
+
+
+@contextmanager
+def acting_for(*tenant_ids: int) -> Iterator[None]:
+    """What is done inside is done for these tenants, as far as the tables' policies go."""
+    with _setting(_acting_for, ",".join(map(str, tenant_ids))):
+        yield
+
+
+@contextmanager
+def acting_by_statement() -> Iterator[None]:
+    """What is done inside says by itself, in each statement, for whom; connections are taken as they are."""
+    with _setting(_acting_for, None):
+        yield
+
+
+@contextmanager
+def witnessed(witness: Witness) -> Iterator[None]:
+    """Transactions inside are seen by `witness`."""
+    with _setting(_witness, witness):
+        yield
+
+
+@contextmanager
+def _setting(variable: ContextVar[Any], value: object) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+class _Connection(asyncpg.Connection):
+    """A connection that knows for whom it acts; None when that is uncertain."""
+
+    acts_for: str | None = _NOBODY
+
+    async def act_for(self, tenants: str) -> None:
+        # Until the server has said yes, nobody knows.
+        self.acts_for = None
+        await self.execute("SELECT set_config('tocsin.tenants', $1, false)", tenants)
+        self.acts_for = tenants
 
 
 class Database:
@@ -99,14 +161,24 @@ class Database:
     async def connection(self) -> AsyncIterator[Any]:
         """One connection for several statements. Trouble inside becomes `Unavailable`."""
         with translating():
-            async with self._pool.acquire(timeout=self._timeout) as connection:
+            async with self._pool.acquire(timeout=self._timeout) as acquired:
+                connection: Any = acquired  # the driver's stand-in for one of our connections
+                tenants = _acting_for.get()
+                if tenants is not None and connection.acts_for != tenants:
+                    await connection.act_for(tenants)
                 yield connection
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
         """One connection inside one transaction."""
+        witness = _witness.get()
         async with self.connection() as connection, connection.transaction():
+            if witness is None:
+                yield connection
+                return
+            await witness.begin(connection)
             yield connection
+            await witness.end(connection)
 
     async def close(self) -> None:
         """Give back every connection, waiting a moment for those in use."""
@@ -128,17 +200,27 @@ class translating:  # noqa: N801 - reads as a statement: `with translating():`
 
 
 async def open_database(
-    url: str, *, name: str, timeout: float = 15.0, size: int = 4, pinned: bool = False
+    url: str,
+    *,
+    name: str,
+    timeout: float = 15.0,
+    size: int = 4,
+    pinned: bool = False,
+    role: str | None = None,
 ) -> Database:
-    """Open a pool. `pinned` gives engine connections; `name` shows in pg_stat_activity."""
+    """Open a pool. `pinned` gives engine connections; `name` shows in pg_stat_activity; `role` is what sessions
+    turn into from their first moment on."""
     settings = (_PINNED if pinned else _PLAIN) | {
         "application_name": name,
         "statement_timeout": str(int(timeout * 1000)),
         "idle_in_transaction_session_timeout": str(int(timeout * 1000)),
     }
+    if role is not None:
+        settings["role"] = role
     with translating():
         pool = await asyncpg.create_pool(
             url,
+            connection_class=_Connection,
             min_size=1,
             max_size=size,
             timeout=timeout,

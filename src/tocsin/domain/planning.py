@@ -5,8 +5,9 @@ decided exactly once, as a fire or as part of a skip, and the first undecided on
 decides a bounded number of fire times, so a job that was down for a month costs one bounded step after
 another and the cursor itself remembers how far the work has come.
 
-Fire times before `live_from` were missed. Of those the misfire policy keeps the latest few; the others are
-skipped. Fire times inside a blackout are dropped, or held until it ends.
+Fire times that were due before `live_from` were missed. Of those the misfire policy keeps the latest few; the
+others are skipped. Fire times inside a blackout are dropped, or held until it ends. Due is a fire time with its
+jitter, or at the end of the blackout that holds it: until then it can still run on time.
 """
 
 from collections.abc import Iterable
@@ -93,9 +94,9 @@ def plan(
     """Decide the fire times from `cursor` to `until`."""
     step = _Step(rule, terms, live_from)
     next_fire: Instant | None = cursor
-    if cursor < live_from:
+    if step.due(cursor) < live_from:
         next_fire = step.catch_up(cursor, limit)
-    if next_fire is not None and next_fire >= live_from:
+    if next_fire is not None and step.due(next_fire) >= live_from:
         next_fire = step.go_on(next_fire, until, limit)
     if terms.fires_left is not None and len(step.fires) >= terms.fires_left:
         next_fire = None
@@ -109,18 +110,28 @@ class _Step:
         self._rule = rule
         self._terms = terms
         self._live_from = live_from
+        self._oldest = live_from - parse_span(terms.misfire.lookback, "misfire.lookback")
+        self._held: set[Instant] = set()
         self.fires: list[Fire] = []
         self.skips = _Skips()
+
+    def due(self, fire: Instant) -> Instant:
+        """When a fire time runs, if it runs."""
+        end = self._terms.blackouts.end_of(fire) if self._terms.blackouts.hold else None
+        return (fire if end is None else end) + self._terms.slot
 
     def catch_up(self, cursor: Instant, limit: int) -> Instant | None:
         """Decide missed fire times. Returns the first one left undecided."""
         fire = self._skip_too_old(cursor)
         missed: list[Instant] = []
-        while fire is not None and fire < self._live_from and len(missed) < limit:
+        while fire is not None and self.due(fire) < self._live_from and len(missed) < limit:
             missed.append(fire)
             fire = self._rule.next_fire(fire)
+        if self._terms.blackouts.hold:
+            pairs = zip(missed, [*missed[1:], fire], strict=False)
+            self._held = {time for time, following in pairs if self._is_held(time, following)}
         kept = self._kept(missed)
-        if fire is not None and fire < self._live_from and kept and kept[0] != missed[0]:
+        if fire is not None and self.due(fire) < self._live_from and kept and kept[0] != missed[0]:
             # There are more than one step can hold: those that later ones may yet push out stay undecided.
             fire = kept[0]
             missed = [time for time in missed if time < fire]
@@ -135,21 +146,20 @@ class _Step:
             if following is None or following > until or self._exhausted():
                 break
             fire, following = following, self._rule.next_fire(following)
-            end = self._terms.blackouts.end_of(fire)
             if self._decided(fire):
                 self.skips.cut()
-            elif end is None:
-                self._fire(Fire(fire, fire + self._terms.slot))
-            elif self._terms.blackouts.hold and (following is None or following >= end):
-                self._fire(Fire(fire, end + self._terms.slot))
+            elif not self._blacked_out(fire) or self._is_held(fire, following):
+                self._fire(Fire(fire, self.due(fire)))
             else:
                 self.skips.add(fire, 1, fire, "blackout")
         return following
 
     def _skip_too_old(self, cursor: Instant) -> Instant | None:
         """Leave out what no policy can bring back, in one go where the rule allows arithmetic."""
-        oldest = self._live_from - parse_span(self._terms.misfire.lookback, "misfire.lookback")
-        if cursor >= oldest or not isinstance(self._rule, Every) or self._terms.decided:
+        oldest = self._oldest - self._terms.slot
+        if cursor >= oldest or not isinstance(self._rule, Every):
+            return cursor
+        if self._terms.decided or self._terms.blackouts:
             return cursor
         count = self._rule.count(cursor, oldest)
         first = self._rule.next_fire(oldest - 1)
@@ -161,11 +171,10 @@ class _Step:
 
     def _kept(self, missed: list[Instant]) -> list[Instant]:
         """Which of the missed fire times still run: the latest few that nothing else forbids."""
-        oldest = self._live_from - parse_span(self._terms.misfire.lookback, "misfire.lookback")
         able = [
             time
             for time in missed
-            if time >= oldest and not self._blacked_out(time) and not self._decided(time)
+            if self.due(time) >= self._oldest and not self._blacked_out(time) and not self._decided(time)
         ]
         keep = self._terms.misfire.kept
         if self._terms.fires_left is not None:
@@ -178,7 +187,7 @@ class _Step:
             if self._decided(time):
                 self.skips.cut()
             elif time in kept:
-                self._fire(Fire(time, time + self._terms.slot, len(self.fires) * pace, late=True))
+                self._fire(Fire(time, self.due(time), len(self.fires) * pace, late=True))
             else:
                 self.skips.add(time, 1, time, self._why(time))
 
@@ -190,7 +199,7 @@ class _Step:
         """Why a missed fire time does not run."""
         if self._blacked_out(time):
             return "blackout"
-        if time < self._live_from - parse_span(self._terms.misfire.lookback, "misfire.lookback"):
+        if self.due(time) < self._oldest:
             return self._reason("misfire_too_old")
         match self._terms.misfire.policy:
             case MisfirePolicy.SKIP:
@@ -204,7 +213,12 @@ class _Step:
         return self._terms.missed_reason or reason
 
     def _blacked_out(self, time: Instant) -> bool:
-        return self._terms.blackouts.end_of(time) is not None
+        return self._terms.blackouts.end_of(time) is not None and time not in self._held
+
+    def _is_held(self, time: Instant, following: Instant | None) -> bool:
+        """Whether it is the one fire time of a blackout that runs when the blackout ends."""
+        end = self._terms.blackouts.end_of(time) if self._terms.blackouts.hold else None
+        return end is not None and (following is None or following >= end)
 
     def _decided(self, time: Instant) -> bool:
         return self._terms.decided.end_of(time) is not None

@@ -80,8 +80,10 @@ def _check_http(target: HttpTarget) -> None:
         _check_header(name, value)
     if len({name.lower() for name in target.headers}) != len(target.headers):
         raise Refused("a header is given twice", field="target.headers")
-    if not SECOND // 10 <= timeout_of(target) <= MAX_TIMEOUT:
-        raise Refused("a timeout lies between 0.1s and 24h", field="target.timeout")
+    if target.timeout is not None:
+        timeout = parse_span(target.timeout, "target.timeout")
+        if not SECOND // 10 <= timeout <= MAX_TIMEOUT:
+            raise Refused("a timeout lies between 0.1s and 24h", field="target.timeout")
     if _is_deeper(target.body, MAX_DEPTH):
         raise Refused(f"the body is nested deeper than {MAX_DEPTH} levels", field="target.body")
     if len(body_of(target)[0]) > MAX_BODY:

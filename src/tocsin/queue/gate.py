@@ -112,7 +112,9 @@ class Gate:
     async def _start_solo(self, session: Session, claims: Sequence[Claim], now: Instant) -> list[Claim]:
         """Start those whose job has nothing else running; decide about the others by their policy."""
         # Whoever decides about these jobs is waited for first: the grant then sees what they did.
-        await session.fetch(_sql("lock_solos"), self._cell, [claim.job_id for claim in claims])
+        await session.execute(_sql("hold_solos"), self._cell, [claim.job_id for claim in claims])
+        if replacing := [claim for claim in claims if claim.overlap == "replace"]:
+            await session.execute(_sql("replace_solos"), self._cell, *keys_of(replacing))
         rows = await session.fetch(_sql("grant_solos"), self._cell, *keys_of(claims))
         started = mark_started(claims, [row for row in rows if row["started_at"] is not None])
         refused = [claims[row["place"]] for row in rows if row["started_at"] is None]
@@ -120,7 +122,7 @@ class Gate:
         return started
 
     async def _refuse(self, session: Session, refused: Sequence[Claim], now: Instant) -> None:
-        """Another execution of the job has the floor: skip, wait, wait alone, or make it stop and wait."""
+        """Another execution of the job has the floor: skip, wait, or wait alone."""
         skipped = [claim for claim in refused if claim.overlap == "skip"]
         waiting = [claim for claim in refused if claim.overlap != "skip"]
         if skipped:
@@ -129,8 +131,6 @@ class Gate:
         if collapsing := [claim for claim in waiting if claim.overlap == "collapse"]:
             ids, fire_ats, _ = keys_of(collapsing)
             await session.execute(_sql("collapse_solos"), self._cell, ids, fire_ats)
-        if replacing := [claim for claim in waiting if claim.overlap == "replace"]:
-            await session.execute(_sql("replace_solos"), self._cell, [claim.job_id for claim in replacing])
         await self._park(session, [(claim, now + _LOOK_AGAIN) for claim in waiting], "turn")
 
     async def _park(self, session: Session, waiting: Sequence[tuple[Claim, Instant]], reason: str) -> None:

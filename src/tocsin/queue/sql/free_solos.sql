@@ -1,4 +1,5 @@
--- Free the floor of executions that are over, and let the longest-waiting one of each job have its turn.
+-- Free the floor of executions that are over, and let the longest-waiting one of each job have its turn; under
+-- `replace` the newest.
 -- Called inside the transaction that finished them, after `lock_solos`.
 WITH freed AS (
     DELETE FROM solos s
@@ -12,7 +13,8 @@ WITH freed AS (
         SELECT w.job_id, w.fire_at FROM executions w
         WHERE w.cell = $1 AND w.job_id = freed.job_id AND w.overlap IS NOT NULL AND w.claim_token IS NULL
           AND w.waits_for = 'turn'
-        ORDER BY w.fire_at LIMIT 1 FOR UPDATE SKIP LOCKED
+        ORDER BY CASE WHEN w.overlap = 'replace' THEN w.fire_at END DESC NULLS LAST, w.fire_at
+        LIMIT 1 FOR UPDATE SKIP LOCKED
     ) AS next
     WHERE e.cell = $1 AND e.job_id = next.job_id AND e.fire_at = next.fire_at
     RETURNING 1

@@ -1,8 +1,9 @@
 -- Start claims of jobs that must not overlap, if nobody else of their job has the floor.
--- Called by PostgresQueue.start_solo inside its transaction. Locks: the claimed rows, then one row of `solos` per
--- job, granted or not, until commit: `free_solos` waits for us or we for it, so a turn is never missed.
--- Of several claims of one job the earliest is considered; under `queue` nobody overtakes one that waits. Whoever has
--- the floor already (it is back for another attempt) comes before both: an earlier one may wait for it.
+-- Called by PostgresQueue.start_gated inside its transaction, after `hold_solos`: until commit nobody else decides
+-- about these jobs, so a turn is never missed. Locks: the claimed rows.
+-- Of several claims of one job the earliest is considered; under `queue` nobody overtakes one that is due and has not
+-- started, even if another worker is about to start it. Whoever has the floor already (it is back for another
+-- attempt) comes before both: an earlier one may wait for it.
 -- Rows that are not returned were lost, or do not have the floor; `held` tells which.
 WITH asked AS (
     SELECT s.job_id, s.fire_at, s.token, s.place, e.overlap
@@ -17,7 +18,7 @@ WITH asked AS (
     WHERE s.job_id IS NOT NULL OR a.overlap <> 'queue' OR NOT EXISTS (
         SELECT FROM executions w
         WHERE w.cell = $1 AND w.job_id = a.job_id AND w.fire_at < a.fire_at AND w.overlap = 'queue'
-          AND w.claim_token IS NULL AND w.due_at <= tocsin_now())
+          AND w.started_at IS NULL AND w.due_at <= tocsin_now())
     ORDER BY a.job_id, s.job_id IS NULL, a.fire_at
 ), granted AS (
     INSERT INTO solos (cell, job_id, fire_at)

@@ -1,14 +1,22 @@
--- Make room for newer executions: the one that has the floor is asked to stop if it runs, and called off if it
--- waits for another attempt. Called by PostgresQueue.start_solo inside its transaction.
-WITH holder AS (
-    SELECT s.job_id, s.fire_at FROM solos s
-    WHERE s.cell = $1 AND s.job_id = ANY ($2::uuid[])
+-- Make room for the newest of the claims that ask for the floor: older executions of their jobs are asked to stop if
+-- they run, and called off if they have not started or wait for another attempt. Called before the floor is granted,
+-- inside the transaction that holds it. A claim that was lost meanwhile makes no room.
+WITH newest AS (
+    SELECT e.job_id, max(e.fire_at) AS fire_at
+    FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[]) AS c (job_id, fire_at, token)
+    JOIN executions e ON e.cell = $1 AND e.job_id = c.job_id AND e.fire_at = c.fire_at AND e.claim_token = c.token
+    WHERE NOT e.cancel_requested
+    GROUP BY e.job_id
 ), asked AS (
     UPDATE executions e SET cancel_requested = true, cancel_reason = 'replaced by a newer execution'
-    FROM holder h WHERE e.cell = $1 AND e.job_id = h.job_id AND e.fire_at = h.fire_at AND e.claim_token IS NOT NULL
+    FROM newest n
+    WHERE e.cell = $1 AND e.job_id = n.job_id AND e.fire_at < n.fire_at AND e.overlap = 'replace'
+      AND e.started_at IS NOT NULL AND NOT e.cancel_requested
+    RETURNING 1
 ), gone AS (
-    DELETE FROM executions e
-    USING holder h WHERE e.cell = $1 AND e.job_id = h.job_id AND e.fire_at = h.fire_at AND e.claim_token IS NULL
+    DELETE FROM executions e USING newest n
+    WHERE e.cell = $1 AND e.job_id = n.job_id AND e.fire_at < n.fire_at AND e.overlap = 'replace'
+      AND e.started_at IS NULL AND e.due_at <= tocsin_now()
     RETURNING e.*
 ), kept AS (
     INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at,
@@ -17,4 +25,4 @@ WITH holder AS (
            attempt, attempts, 'replaced by a newer execution', origin_fire_at, backfill_id
     FROM gone
 )
-SELECT pg_notify('tocsin', 'stop')
+SELECT pg_notify('tocsin', 'stop') FROM asked LIMIT 1

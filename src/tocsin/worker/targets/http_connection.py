@@ -10,8 +10,8 @@ sent anew is decided here, strictly, because a target must not be called twice f
   bytes nobody asked for) is dropped with nothing sent on it.
 * `RequestUnseen` is raised when the stream ends before any byte of an answer, and the kernel says that no byte of
   the request was acknowledged. The segment that carries the end of the stream also acknowledges all that its
-  sender had received by then; so the peer had finished with the connection before the request came, and HTTP
-  forbids it to act on what comes later (RFC 9112, 9.6).
+  sender had received by then; so the peer had closed its side before the request came. It can no longer answer,
+  and reads what still comes only to throw it away (RFC 9112, 9.6).
 * Anything else, a reset above all, proves nothing: a reset does not say how much was read. It is `closed`, and
   whether to try again belongs to the job's retry policy, where it is recorded.
 """
@@ -37,6 +37,7 @@ class HttpConnection(asyncio.Protocol):
         self.reusable = True
         """Whether, with no exchange under way, another one may follow."""
         self._loop = asyncio.get_running_loop()
+        self.since = self._loop.time()
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self._descriptor = descriptor
         self._limits = limits

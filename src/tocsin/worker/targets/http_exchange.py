@@ -46,6 +46,8 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Connections kept open for the next request, over all origins."""
     idle_seconds: float = 4.0
     """Shorter than the 5 s after which common servers close, so that we close first and no request is lost."""
+    connection_seconds: float = 300.0
+    """Age at which even a busy connection is given up, so that a target that moves is followed to its new address."""
     head_bytes: int = 32 * 1024
     """Status line and headers of an answer, informational answers included."""
     read_bytes: int = 1024 * 1024

@@ -1,0 +1,92 @@
+"""How much of a tenant's limits this worker may use.
+
+Limits on a tenant's executions hold over the whole fleet without a row that everybody counts in: each worker has
+its share of the number, by its rank among the live workers, and keeps to that by itself. The shares of all workers
+add up to the limit. When the fleet grows, a new worker waits with its share until the others must have heard of it.
+What is over a limit stays in the queue.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from tocsin.domain.instant import SECOND, Instant
+from tocsin.queue.claims import Claim
+from tocsin.queue.lanes import LaneView
+
+
+class Rank:
+    """This worker's place among the live ones, as its heartbeat last learned it."""
+
+    def __init__(self, node_id: int, patience: float) -> None:
+        """`patience` is how long others may take to hear of a new worker, in seconds."""
+        self._node_id = node_id
+        self._patience = patience
+        self._workers: Sequence[int] = ()
+        self._since: float | None = None
+
+    def learn(self, workers: Sequence[int], now: float) -> None:
+        """The ids of all live workers."""
+        if self._since is None:
+            self._since = now
+        self._workers = sorted(workers)
+
+    def share(self, limit: float, now: float) -> float:
+        """Our part of a number that all workers share; a whole part if the number is whole."""
+        if self._node_id not in self._workers or self._since is None:
+            return 0
+        if len(self._workers) > 1 and now - self._since < self._patience:
+            return 0
+        if isinstance(limit, int):
+            whole, rest = divmod(limit, len(self._workers))
+            return whole + (self._workers.index(self._node_id) < rest)
+        return limit / len(self._workers)
+
+
+class TenantShares:
+    """What each limited tenant may still start on this worker."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self._flows: dict[int, _Flow] = {}
+
+    def caps(self, views: Iterable[LaneView], held: Iterable[Claim], now: Instant) -> dict[int, int]:
+        """Tenant to how many more executions may be taken. Tenants without limits are not in it."""
+        limited = {view.lane.tenant_id: view for view in views if view.in_flight or view.fires_per_second}
+        if not limited:
+            return {}
+        in_flight = Counter(claim.tenant_id for claim in held if claim.tenant_id in limited)
+        return {tenant: self._cap(view, in_flight[tenant], now) for tenant, view in limited.items()}
+
+    def spend(self, claims: Iterable[Claim]) -> None:
+        """Count what was taken."""
+        for claim in claims:
+            if claim.tenant_id in self._flows:
+                self._flows[claim.tenant_id].tokens -= 1
+
+    def _cap(self, view: LaneView, in_flight: int, now: Instant) -> int:
+        seconds = now / SECOND
+        caps: list[float] = []
+        if view.in_flight:
+            caps.append(self._rank.share(view.in_flight, seconds) - in_flight)
+        if view.fires_per_second:
+            rate = self._rank.share(float(view.fires_per_second), seconds)
+            caps.append(self._flows.setdefault(view.lane.tenant_id, _Flow(seconds)).fill(rate, seconds))
+        return max(0, int(min(caps)))
+
+
+class _Flow:
+    """A token bucket that holds at most a second's worth."""
+
+    def __init__(self, now: float) -> None:
+        self._at = now
+        self.tokens = 0.0
+
+    def fill(self, rate: float, now: float) -> float:
+        self.tokens = min(max(rate, 1.0), self.tokens + (now - self._at) * rate)
+        self._at = now
+        return self.tokens
+
+
+def within(allotments: Mapping[int, int], tenant_id: int, take: int) -> int:
+    """`take`, or what the tenant's cap leaves of it."""
+    return min(take, allotments.get(tenant_id, take))

@@ -1,0 +1,246 @@
+"""The audit log: who changed what, when, from where. Append-only, in daily partitions.
+
+Entries about a job or an execution are written inside the transaction that changes it, by a watch that compares
+it before and after: the log cannot say what did not happen, nor miss what did. Creations are written by the very
+statement that creates (`define_jobs`). Whatever is neither is written right after it was done.
+
+A job is named by ``job:<uuid>``: that costs the statement of creations less than the text users know, and is turned
+into it when read.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+import msgspec
+
+from tocsin.db.conditions import Conditions
+from tocsin.db.pool import Database, Record, Session, columns
+from tocsin.db.statements import statement
+from tocsin.domain.audit import SYSTEM, Mask, Origin
+from tocsin.domain.ids import ExecutionKey, execution_text, job_text, parse_job_text
+from tocsin.domain.instant import MILLISECOND, MINUTE, Instant
+
+CELL: Final = 0
+JOB_CREATED: Final = "job.create"
+_JOB: Final = "job:"
+_JOB_COLUMNS: Final = (
+    "SELECT kind, name, description, tags, queue, priority, schedule, target, policies, state, state_reason, version"
+    " FROM jobs WHERE cell = $1 AND id = $2 AND tenant_id = $3"
+)
+# A creation is written within this time of the instant inside the job's id.
+_CREATED_BEFORE: Final = MINUTE
+_CREATED_AFTER: Final = 10 * MINUTE
+Rows: TypeAlias = list[Record]
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """Something that was done. `before` and `after` are JSON values without secrets."""
+
+    tenant_id: int | None
+    origin: Origin
+    action: str
+    object: str
+    before: Any = None
+    after: Any = None
+
+
+class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """What a listing is narrowed to. The range includes its start and excludes its end."""
+
+    actor: str | None = None
+    action: str | None = None
+    object: str | None = None
+    at_from: Instant | None = None
+    at_to: Instant | None = None
+
+
+class Place(msgspec.Struct, frozen=True, array_like=True):
+    """Where a page ended."""
+
+    at: Instant
+    id: int
+
+
+class AuditStore:
+    """Reads and writes the log."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def write(self, *entries: Entry) -> None:
+        """Add entries."""
+        await write_audit(self._database, entries)
+
+    async def system(
+        self,
+        action: str,
+        object_: str,
+        *,
+        tenant_id: int | None = None,
+        before: Any = None,
+        after: Any = None,
+    ) -> None:
+        """Note what Tocsin did by itself. Without a tenant only operators see it."""
+        await self.write(Entry(tenant_id, SYSTEM, action, object_, before, after))
+
+    async def of_tenant(self, tenant_id: int, where: AuditFilter, after: Place | None, limit: int) -> Rows:
+        """A page of one tenant's entries, latest first."""
+        job_id = _job_of(where.object)
+        if job_id is None:
+            return await self._page("a.tenant_id = {}", tenant_id, where, after, limit)
+        # By object, the index knows all but creations; a job's creation is where its id says, and older than the rest.
+        rows = await self._page(
+            "a.tenant_id = {} AND a.action <> 'job.create'", tenant_id, where, after, limit
+        )
+        if len(rows) < limit:
+            created = (job_id.int >> 80) * MILLISECOND
+            near = msgspec.structs.replace(
+                where,
+                at_from=max(where.at_from or created, created - _CREATED_BEFORE),
+                at_to=min(where.at_to or created + _CREATED_AFTER, created + _CREATED_AFTER),
+            )
+            rows += await self._page(
+                "a.tenant_id = {} AND a.action = 'job.create'", tenant_id, near, after, limit - len(rows)
+            )
+        return rows
+
+    async def of_all(self, where: AuditFilter, after: Place | None, limit: int) -> Rows:
+        """A page over all tenants and the system itself, latest first. The index leads with the tenant, so the latest
+        of each are merged."""
+        inner = _conditions(where, after)
+        page = f"ORDER BY a.at DESC, a.id DESC LIMIT {limit:d}"
+        return await self._database.fetch(
+            f"SELECT * FROM (SELECT p.* FROM tenants t CROSS JOIN LATERAL ({_sql('audit_columns')}"  # noqa: S608
+            f" WHERE a.tenant_id = t.id AND {inner} {page}) AS p UNION ALL ({_sql('audit_columns')}"
+            f" WHERE a.tenant_id IS NULL AND {inner} {page})) AS a {page}",
+            *inner.values,
+        )
+
+    async def _page(
+        self, scope: str, tenant_id: int, where: AuditFilter, after: Place | None, limit: int
+    ) -> Rows:
+        inner = _conditions(where, after)
+        inner.add(scope, tenant_id)
+        return await self._database.fetch(
+            f"{_sql('audit_columns')} WHERE {inner} ORDER BY a.at DESC, a.id DESC LIMIT {limit:d}",
+            *inner.values,
+        )
+
+
+async def write_audit(session: Session, entries: Sequence[Entry]) -> None:
+    """Add entries, in the session's transaction if it has one."""
+    rows = [
+        (
+            entry.tenant_id,
+            entry.origin.actor,
+            entry.action,
+            entry.object,
+            _json(entry.before),
+            _json(entry.after),
+            entry.origin.request_id,
+            entry.origin.address,
+        )
+        for entry in entries
+    ]
+    await session.execute(_sql("write_audit"), *columns(rows, 8))
+
+
+class Watch:
+    """A witness that compares one thing at the beginning and at the end of each transaction."""
+
+    def __init__(self, tenant_id: int, origin: Origin, action: str, object_: str) -> None:
+        self.written = 0
+        self._tenant_id = tenant_id
+        self._origin = origin
+        self._action = action
+        self._object = object_
+        self._mask = Mask()
+        self._before: Any = None
+
+    async def begin(self, session: Session) -> None:
+        """Remember how it was."""
+        self._before = await self._look(session)
+
+    async def end(self, session: Session) -> None:
+        """Write an entry if it is different now."""
+        after = await self._look(session)
+        if after != self._before:
+            entry = Entry(self._tenant_id, self._origin, self._action, self._object, self._before, after)
+            await write_audit(session, [entry])
+            self.written += 1
+
+    async def _look(self, session: Session) -> Any:
+        raise NotImplementedError
+
+
+class JobWatch(Watch):
+    """Watches a job. It is locked from the first look on, as every change does by itself."""
+
+    def __init__(self, tenant_id: int, origin: Origin, action: str, job_id: UUID) -> None:
+        super().__init__(tenant_id, origin, action, job_object(job_id))
+        self._job_id = job_id
+
+    async def _look(self, session: Session) -> Any:
+        row = await session.fetchrow(f"{_JOB_COLUMNS} FOR UPDATE", CELL, self._job_id, self._tenant_id)
+        return None if row is None else self._mask.job(dict(row))
+
+
+class ExecutionWatch(Watch):
+    """Watches an execution's state."""
+
+    def __init__(self, tenant_id: int, origin: Origin, action: str, key: ExecutionKey) -> None:
+        super().__init__(tenant_id, origin, action, execution_text(key))
+        self._key = key
+
+    async def _look(self, session: Session) -> Any:
+        row = await session.fetchrow(
+            f"SELECT state, attempt, cancel_requested FROM ({_sql('live_columns')} WHERE e.cell = $1 AND e.job_id = $2"  # noqa: S608
+            f" AND e.fire_at = $3 AND e.tenant_id = $4 UNION ALL {_sql('history_columns')} WHERE h.cell = $1"
+            " AND h.job_id = $2 AND h.fire_at = $3 AND h.tenant_id = $4) AS e LIMIT 1",
+            CELL,
+            *self._key,
+            self._tenant_id,
+        )
+        return None if row is None else dict(row)
+
+
+def job_object(job_id: UUID) -> str:
+    """How the log names a job."""
+    return f"{_JOB}{job_id}"
+
+
+def shown_object(stored: str) -> str:
+    """How users name it."""
+    return job_text(UUID(stored.removeprefix(_JOB))) if stored.startswith(_JOB) else stored
+
+
+def stored_object(shown: str) -> str:
+    """How the log names what a user names so."""
+    return job_object(parse_job_text(shown)) if shown.startswith("job_") else shown
+
+
+def _job_of(stored: str | None) -> UUID | None:
+    return UUID(stored.removeprefix(_JOB)) if stored is not None and stored.startswith(_JOB) else None
+
+
+def _conditions(where: AuditFilter, after: Place | None) -> Conditions:
+    conditions = Conditions()
+    if after is not None:
+        conditions.add("a.at <= {}", after.at)  # the row comparison alone would not prune partitions
+        conditions.add("(a.at, a.id) < ({}::timestamptz,", after.at)
+        conditions.continue_with("{}::bigint)", after.id)
+    conditions.add("a.actor = {}", where.actor)
+    conditions.add("a.action = {}", where.action)
+    conditions.add("a.object = {}", where.object)
+    conditions.add("a.at >= {}", where.at_from)
+    conditions.add("a.at < {}", where.at_to)
+    return conditions
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else msgspec.json.encode(value).decode()
+
+
+def _sql(name: str) -> str:
+    return statement("tocsin.store", name)

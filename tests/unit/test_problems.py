@@ -1,0 +1,88 @@
+"""Problem documents: what msgspec says about a request, in the words and field names of the API."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from tocsin.api.problems import problem, problem_of, refused_by_decoder
+from tocsin.api.wire import NewJob
+from tocsin.domain.errors import Conflict, NotFound, Refused, Unauthorized, Unavailable
+
+GOOD: dict[str, Any] = {"schedule": "@daily", "target": {"kind": "noop"}}
+
+
+def _refused(body: Any) -> Refused:
+    with pytest.raises(msgspec.ValidationError) as error:
+        msgspec.json.decode(json.dumps(body).encode(), type=NewJob)
+    return refused_by_decoder(error.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "detail"),
+    [
+        ({}, "schedule", "'schedule' is required"),
+        ({"schedule": "@daily"}, "target", "'target' is required"),
+        (GOOD | {"colour": 1}, "colour", "unknown field 'colour'"),
+        (GOOD | {"target": {"kind": "http"}}, "target.url", "'url' is required"),
+        (GOOD | {"target": {"kind": "noop", "url": 1}}, "target.url", "unknown field 'url'"),
+        (GOOD | {"retry": {"colour": 1}}, "retry.colour", "unknown field 'colour'"),
+        (GOOD | {"name": 5}, "name", "Expected `str | null`, got `int`"),
+        (GOOD | {"tags": [5]}, "tags[0]", "Expected `str`, got `int`"),
+        (GOOD | {"priority": 10}, "priority", "Expected `int` <= 9"),
+        ([], None, "Expected `object`, got `array`"),
+    ],
+)
+def test_a_decoding_error_names_the_field_and_what_is_wrong_with_it(
+    body: Any, field: str | None, detail: str
+) -> None:
+    refused = _refused(body)
+    assert (refused.field, refused.detail) == (field, detail)
+
+
+@pytest.mark.parametrize("name", ["x" * 100_000, "a` - at `$.b", "`", "", "unknown field `x`"])
+def test_a_hostile_field_name_makes_a_short_refusal(name: str) -> None:
+    refused = _refused(GOOD | {name: 1})
+    assert "unknown field" in refused.detail
+    assert len(refused.detail) <= 200
+    assert len(refused.field or "") <= 200
+
+
+def test_a_value_that_quotes_the_decoder_is_not_taken_for_its_words() -> None:
+    refused = _refused(GOOD | {"overlap": "Object contains unknown field `x`"})
+    assert refused.field == "overlap"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (Refused("no", field="name", hint="try"), 422),
+        (NotFound("no"), 404),
+        (Conflict("no"), 409),
+        (Unauthorized("no"), 401),
+        (Unauthorized("no", status=403), 403),
+        (Unavailable("later", retry_after=3), 503),
+    ],
+)
+def test_every_family_of_error_has_its_status_and_media_type(
+    error: Refused | Unavailable, status: int
+) -> None:
+    response = problem_of(error)
+    document = json.loads(bytes(response.body))
+    assert (response.status_code, document["status"]) == (status, status)
+    assert response.media_type == "application/problem+json"
+    assert document["detail"] == error.detail
+    assert document["title"] != "Error"
+
+
+def test_a_refusal_tells_what_to_do_and_an_absence_when_to_come_back() -> None:
+    document = json.loads(bytes(problem_of(Refused("no", field="name", hint="try another")).body))
+    assert (document["field"], document["hint"]) == ("name", "try another")
+    assert problem_of(Unavailable("later", retry_after=3)).headers["retry-after"] == "3"
+    assert problem_of(Unauthorized("no")).headers["www-authenticate"] == "Bearer"
+    assert "www-authenticate" not in problem_of(Unauthorized("no", status=403)).headers
+
+
+def test_a_detail_of_any_length_makes_a_short_document() -> None:
+    assert len(problem(422, "x" * 1_000_000).body) < 1000
