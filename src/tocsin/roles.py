@@ -92,10 +92,10 @@ class Node:
         notices = Notices(self._url, f"tocsin notices {node_id}")
 
         scheduler = self._scheduler(database, lease_store, leases, notices, node_id)
-        leaser = self._leaser(lease_store, leases, node_id, changed=_wake_all(scheduler))
+        worker = self._worker(database, notices, node_id) if "worker" in self._roles else None
+        leaser = self._leaser(lease_store, leases, node_id, _wake_all(scheduler), worker)
         leasing = Loop(leaser, self._clock)
         notices.on("shards", leasing.wake)
-        worker = self._worker(database, notices, node_id) if "worker" in self._roles else None
         api = await self._api(stop) if "api" in self._roles else None
 
         loops = [leasing, *scheduler, *(worker.loops if worker else [])]
@@ -135,7 +135,14 @@ class Node:
             row = await database.one("SELECT tocsin_now() AS now")
             self._clock.observe(asked, row["now"], self._clock.monotonic())
 
-    def _leaser(self, store: LeaseStore, leases: Leases, node_id: int, changed: Callable[[], None]) -> Leaser:
+    def _leaser(
+        self,
+        store: LeaseStore,
+        leases: Leases,
+        node_id: int,
+        changed: Callable[[], None],
+        worker: Worker | None,
+    ) -> Leaser:
         return Leaser(
             store,
             self._clock,
@@ -147,6 +154,7 @@ class Node:
             failpoints=self._failpoints,
             rejoin=lambda: store.register(self._name, self._roles, tocsin.__version__, node_id),
             changed=changed,
+            heard=worker.heard if worker else lambda _: None,
         )
 
     def _scheduler(

@@ -16,6 +16,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from structlog.tracebacks import ExceptionDictTransformer
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Span
 
@@ -108,8 +109,14 @@ def merge(snapshots: Sequence[tuple[str, str]]) -> list[Metric]:
 def set_up_logging(form: str, level: str, **context: Any) -> None:
     """Structured logs on standard error: for people on a terminal, as JSON elsewhere."""
     pretty = form == "text" or (form == "auto" and sys.stderr.isatty())
-    renderer: Any = structlog.dev.ConsoleRenderer() if pretty else structlog.processors.JSONRenderer()
-    errors = [] if pretty else [structlog.processors.dict_tracebacks]
+    # Tracebacks never show local variables: they hold keys and payloads.
+    renderer: Any = structlog.processors.JSONRenderer()
+    errors: list[Any] = [structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False))]
+    if pretty:
+        renderer, errors = (
+            structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
+            [],
+        )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -242,6 +242,7 @@ class Fleet:
     async def judge(self) -> Verdict:
         """Come to rest, have the run checked, and fail with everything known if a promise was broken."""
         await self.come_to_rest()
+        assert not self.load.defects, f"{len(self.load.defects)} answers such as {self.load.defects[0]}"
         history = await self.history()
         verdict = check(history)
         if not verdict.good:

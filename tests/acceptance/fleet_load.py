@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Iterable
 from typing import Any
 
-from tests.acceptance.fleet_client import Client, NoAnswer
+from tests.acceptance.fleet_client import Answer, Client, NoAnswer
 from tests.support.history import SECOND, Cancel, Create, Key
 from tocsin.domain.ids import ExecutionKey, execution_text, parse_job_text
 from tocsin.domain.instant import format_instant
@@ -34,6 +34,8 @@ class Load:
     def __init__(self, client: Client, sink_url: str, rng: random.Random) -> None:
         self.creates: list[Create] = []
         self.cancels: list[Cancel] = []
+        self.defects: list[Answer] = []
+        """Answers that no fault excuses."""
         self._client = client
         self._sink_url = sink_url
         self._rng = rng
@@ -98,7 +100,7 @@ class Load:
         body = {"name": create.label, "schedule": schedule, "target": target, "retry": PATIENT} | more
         create.max_attempts = body["retry"]["max_attempts"]
         try:
-            answer = await self._client.post("/v1/jobs", body)
+            answer = await self._ask("/v1/jobs", body)
         except NoAnswer:
             create.answered_at = now()
             return create
@@ -113,7 +115,7 @@ class Load:
         cancel = Cancel(key=Key(create.job_id or "", create.at or 0), answer="unknown", mono=0)
         self.cancels.append(cancel)
         try:
-            answer = await self._client.post(path)
+            answer = await self._ask(path)
         except NoAnswer:
             cancel.mono = time.monotonic()
             return cancel
@@ -125,6 +127,12 @@ class Load:
             done = answer.body.get("cancelled") == 1 or answer.body.get("state") == "cancelled"
             cancel.answer = "cancelled" if done else "asked_to_stop"
         return cancel
+
+    async def _ask(self, path: str, body: Any = None) -> Answer:
+        answer = await self._client.post(path, body)
+        if answer.status >= 500 and answer.status != 503:
+            self.defects.append(answer)
+        return answer
 
     def _label(self, kind: str) -> str:
         return f"{kind}-{next(self._numbers)}"

@@ -74,16 +74,19 @@ class Served:
     async def start(self) -> Client:
         """Start, and wait until it is ready. Returns a client with the key from the directory."""
         self.process.start()
-        await until((self.data / "admin-key").exists, PATIENCE, "serve makes no key")
+        await until(self._has_key, PATIENCE, "serve makes no key")
         client = Client(self.port, self.key)
         self._clients.append(client)
 
         async def ready() -> bool:
-            assert self.process.alive, self.process.last_words()
-            return await client.works("/readyz")
+            return self._has_key() and await client.works("/readyz")
 
         await until(ready, PATIENCE, "serve is not ready")
         return client
+
+    def _has_key(self) -> bool:
+        assert self.process.alive, self.process.last_words()
+        return (self.data / "admin-key").exists()
 
     def kill_everything(self) -> None:
         """kill -9 of the supervisor, its children and every process of the database, before any can react."""
@@ -246,9 +249,7 @@ def _as_user(account: pwd.struct_passwd) -> list[str]:
     plain = ["setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
     passing = [*plain, "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     # setpriv itself may pass where its command's children cannot, so the probe has a child.
-    probe = (
-        "import subprocess, sys; subprocess.run([sys.executable, '-m', 'tocsin', '--version'], check=True)"
-    )
+    probe = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import tocsin'], check=True)"
     for wrap in (plain, passing):
         done = subprocess.run([*wrap, "--", sys.executable, "-c", probe], capture_output=True, check=False)
         if done.returncode == 0:

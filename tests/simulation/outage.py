@@ -8,6 +8,7 @@ never heard of again.
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
@@ -18,8 +19,8 @@ import structlog
 from tests.simulation.faults import spin
 from tests.simulation.virtual_time import VirtualTime, open_on_virtual_time, run_virtually
 from tocsin.clock import VirtualClock
-from tocsin.db.pool import Database
-from tocsin.domain.ids import new_job_id, shard_of
+from tocsin.db.pool import Database, open_database
+from tocsin.domain.ids import shard_of
 from tocsin.domain.instant import DAY, SECOND, Instant, Span
 from tocsin.domain.job import Definition, check_definition
 from tocsin.domain.outcome import SUCCEEDED, Outcome
@@ -106,6 +107,7 @@ class Engine:
         self.control = JobControl(database, settings.horizon)
         self.backfills = BackfillStore(database)
         self.horizon = round(settings.horizon * SECOND)
+        self._rng = random.Random(1)
         self.instants = 0
 
     async def start(self) -> None:
@@ -146,7 +148,7 @@ class Engine:
         now = self.time.now()
         definition = Definition(read_schedule(schedule, now), TARGET, policies=policies, **fields)
         check_definition(definition)
-        job_id = new_job_id(now)
+        job_id = UUID(int=self._rng.getrandbits(128))
         first = rule_of(definition.schedule).next_fire(now if definition.kind == "recurring" else -(1 << 62))
         assert first is not None
         shard = shard_of(job_id, 64)
@@ -229,6 +231,7 @@ def play(url: str, start: Instant, story: Callable[[Engine], Awaitable[None]], *
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
     async def tell() -> None:
+        await _tidy(url)
         database, time = await open_on_virtual_time(url, clock)
         engine = Engine(database, time, msgspec.structs.replace(SETTINGS, **settings))
         try:
@@ -242,6 +245,15 @@ def play(url: str, start: Instant, story: Callable[[Engine], Awaitable[None]], *
         run_virtually(clock, tell())
     finally:
         structlog.configure(**before)
+
+
+async def _tidy(url: str) -> None:
+    """Several stories may share a database: each begins with nothing."""
+    database = await open_database(url, name="test setup", size=1)
+    await database.execute("DROP SEQUENCE IF EXISTS virtual_time")
+    for table in ("executions", "history", "backfills", "idempotency", "solos", "lanes", "jobs", "calendars"):
+        await database.execute(f"DELETE FROM {table}")
+    await database.close()
 
 
 def schedule(**fields: Any) -> Schedule:

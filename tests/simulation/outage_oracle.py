@@ -65,6 +65,10 @@ class Rules:
     most: int = 100
     pace: int = 0
     max_fires: int | None = None
+    slot: int = 0
+    """How long after each fire time the job runs."""
+    blackouts: tuple[tuple[int, int], ...] = ()
+    hold: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,9 +111,7 @@ class Oracle:
 
     def ledger(self) -> dict[int, Fate]:
         """The fate of every fire time."""
-        planned = [time for time in self.fires if time <= self.trouble.planned_until]
-        planned = planned[: self.rules.max_fires]
-        self.fates = {time: Fate() for time in planned}
+        planned = self._decide([time for time in self.fires if time <= self.trouble.planned_until], self._left(set()))
         Floor(self, planned).play()
         return dict(sorted(self.fates.items()))
 
@@ -118,39 +120,70 @@ class Oracle:
 
         `returned` are those that a pause took back out of the queue.
         """
-        trouble, rules = self.trouble, self.rules
-        left = len(self.fires)
-        if rules.max_fires is not None:
-            left = rules.max_fires - len(self.fates.keys() - returned)
+        trouble, left = self.trouble, self._left(returned)
         if left == 0:
             return []
         undecided = [time for time in self.fires if time > trouble.planned_until or time in returned]
-        missed = [time for time in undecided if time < trouble.live_from]
+        missed = [time for time in undecided if self._would_run(time) < trouble.live_from]
         late = self._late(missed, left)
-        coming = [time for time in undecided if time >= trouble.live_from][: left - len(late)]
-        self.fates |= {time: Fate() for time in coming}
-        return [(trouble.end + place * rules.pace, time) for place, time in enumerate(late)] + [
-            (max(time, trouble.end), time) for time in coming
-        ]
+        coming = self._decide([time for time in undecided if time not in missed], left - len(late))
+        paced = [(trouble.end + place * self.rules.pace, time) for place, time in enumerate(late)]
+        return paced + [(max(due, trouble.end), time) for due, time in coming]
+
+    def _left(self, returned: set[int]) -> int:
+        """How many more may fire."""
+        if self.rules.max_fires is None:
+            return len(self.fires)
+        return self.rules.max_fires - sum(
+            time not in returned and fate.state != "skipped" for time, fate in self.fates.items()
+        )
+
+    def _decide(self, times: list[int], left: int) -> list[tuple[int, int]]:
+        """Those that fire, as long as the job may, with the instant at which each is due."""
+        firing: list[tuple[int, int]] = []
+        for time in times:
+            if len(firing) == left:
+                break
+            due = self._due(time)
+            self.fates[time] = Fate("skipped", "blackout") if due is None else Fate()
+            firing += [] if due is None else [(due, time)]
+        return firing
 
     def _late(self, missed: list[int], left: int) -> list[int]:
         rules, trouble = self.rules, self.trouble
         oldest = trouble.live_from - rules.lookback
         keep = min(left, {"skip": 0, "fire_once": 1, "fire_all": rules.most}[rules.misfire])
-        young = [time for time in missed if time >= oldest]
-        late = young[-keep:] if keep else []
+        able = [time for time in missed if (due := self._due(time)) is not None and due >= oldest]
+        late = able[-keep:] if keep else []
         words = {"skip": "misfire_skipped", "fire_once": "misfire_superseded", "fire_all": "misfire_over_max"}
         for time in missed:
-            reason = "misfire_too_old" if time < oldest else words[rules.misfire]
-            skipped = Fate("skipped", "paused" if trouble.paused else reason)
-            self.fates[time] = Fate(cause="catch_up") if time in late else skipped
+            due = self._due(time)
+            reason = "blackout" if due is None else "misfire_too_old" if due < oldest else words[rules.misfire]
+            if trouble.paused and reason != "blackout":
+                reason = "paused"
+            self.fates[time] = Fate(cause="catch_up") if time in late else Fate("skipped", reason)
         return late
+
+    def _due(self, time: int) -> int | None:
+        """When a fire time runs; None if a blackout drops it."""
+        for start, end in self.rules.blackouts:
+            if start <= time < end:
+                last = max(fire for fire in self.fires if start <= fire < end)
+                return end + self.rules.slot if self.rules.hold and time == last else None
+        return time + self.rules.slot
+
+    def _would_run(self, time: int) -> int:
+        """The same, for those that give way too: under hold a blackout's fire times wait for its end together."""
+        for start, end in self.rules.blackouts:
+            if start <= time < end and self.rules.hold:
+                return end + self.rules.slot
+        return time + self.rules.slot
 
 
 class Floor:
     """What executions of one job do to each other."""
 
-    def __init__(self, oracle: Oracle, planned: Sequence[int]) -> None:
+    def __init__(self, oracle: Oracle, planned: Sequence[tuple[int, int]]) -> None:
         self._oracle = oracle
         self._trouble = oracle.trouble
         self._overlap = oracle.rules.overlap
@@ -161,8 +194,8 @@ class Floor:
         self._away: set[int] = set()
         """What a crash interrupted, or a pause took back."""
         self._down = False
-        for fire in planned:
-            self._push(fire, "due", fire)
+        for due, fire in planned:
+            self._push(due, "due", fire)
         self._push(self._trouble.start, "down", 0)
         self._push(self._trouble.end, "up", 0)
 
@@ -189,7 +222,10 @@ class Floor:
     def _go_down(self) -> None:
         self._down = True
         if self._trouble.paused:
-            self._away, self._waiting = self._waiting, set()
+            coming = {fire for _, kind, fire in self._events if kind == "due"}
+            self._away, self._waiting = self._waiting | coming, set()
+            self._events = [event for event in self._events if event[1] != "due"]
+            heapq.heapify(self._events)
         else:
             self._away, self._running = set(self._running), {}
 

@@ -33,7 +33,17 @@ FENCES = {
                 ("ON CONFLICT DO NOTHING\n    RETURNING 1", "RETURNING 1"),
             ]
         },
-        {"fire times", "phantom"},
+        {"fire times", "lease"},
+    ),
+    "planning without a lease, from any cursor": (
+        {
+            "write_plan": [
+                ("AND c.shard IN (SELECT shard FROM own)", ""),
+                ("AND j.next_fire_at = c.expected", ""),
+                ("AND j.version = c.version", ""),
+            ]
+        },
+        {"fire times"},
     ),
     "planning without a lease": (
         {"write_plan": [("AND c.shard IN (SELECT shard FROM own)", "")]},

@@ -6,6 +6,7 @@ everything else goes on. When the time of trouble is over, everything is healed 
 quiet; what it left behind goes to the checker.
 """
 
+import asyncio
 import logging
 import random
 from pathlib import Path
@@ -15,7 +16,7 @@ import msgspec
 import structlog
 
 from tests.simulation.checker import Violation, check
-from tests.simulation.faults import Faults, spin
+from tests.simulation.faults import Faults, SimulatedCrash, spin
 from tests.simulation.node import Held, Part, SimulatedNode
 from tests.simulation.records import Records, read_records
 from tests.simulation.target import Target
@@ -75,6 +76,7 @@ def simulate(url: str, seed: int, **changes: Any) -> Run:
 
 
 async def _simulate(url: str, seed: int, clock: VirtualClock, **changes: Any) -> Run:
+    asyncio.get_running_loop().set_exception_handler(_let_crashes_pass)
     database, time = await open_on_virtual_time(url, clock)
     leasing = await open_database(url, name="test leases", size=1)
     await _prepare(leasing, seed)
@@ -86,6 +88,12 @@ async def _simulate(url: str, seed: int, clock: VirtualClock, **changes: Any) ->
         await world.end()
         await leasing.close()
         await database.close()
+
+
+def _let_crashes_pass(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Nobody asks a crashed node's tasks how they ended."""
+    if not isinstance(context.get("exception"), SimulatedCrash):
+        loop.default_exception_handler(context)
 
 
 async def _prepare(database: Database, seed: int) -> None:
@@ -186,7 +194,10 @@ class World:
             await self._take_turn(node, node.leave())
             return
         before = len(self.clients.did)
-        await self.clients.act()
+        try:
+            await self.clients.act()
+        except Exception as error:  # noqa: BLE001 - whatever a client meets goes to the checker
+            self.errors.append(f"a client met {error!r}")
         for words in self.clients.did[before:]:
             self.note(f"client: {words}")
         if self.rng.random() < 0.5:  # the database's notice may be lost

@@ -1,5 +1,6 @@
 """The HTTP application: from a request to a checked call to an answer, and every error to a problem document."""
 
+import re
 import secrets
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,19 +16,37 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tocsin.api import backfills, batch, calendars, control, executions, fleet, jobs, schedules
+from tocsin.api import (
+    audit,
+    backfills,
+    batch,
+    calendars,
+    control,
+    executions,
+    fleet,
+    jobs,
+    keys,
+    schedules,
+    tenants,
+)
+from tocsin.api.auth import TENANT_HEADER
 from tocsin.api.context import Context
 from tocsin.api.endpoint import Call, Endpoint, Reply
 from tocsin.api.openapi import openapi_document
 from tocsin.api.problems import problem, problem_of, refused_by_decoder
+from tocsin.api.trail import Trail, address_of
 from tocsin.api.wire import Health
-from tocsin.domain.errors import Refused, Unavailable
+from tocsin.db.pool import acting_for
+from tocsin.domain.errors import NotFound, Refused, Unavailable
 from tocsin.domain.keys import Scope
 from tocsin.telemetry import merge
 
 MAX_BODY: Final = 1024 * 1024
-_MODULES: Final = (jobs, batch, control, schedules, executions, backfills, calendars, fleet)
+_MODULES: Final = (
+    jobs, batch, control, schedules, executions, backfills, calendars, tenants, keys, audit, fleet,
+)  # fmt: skip
 ENDPOINTS: Final[tuple[Endpoint, ...]] = tuple(one for module in _MODULES for one in module.ENDPOINTS)
+_PLAIN_ID: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 
@@ -43,7 +62,10 @@ def build_app(context: Context) -> Starlette:
     verbs["/healthz"]["GET"] = _constant(_encode(Health("ok")))
     verbs["/readyz"]["GET"] = _ready(context)
     verbs["/metrics"]["GET"] = _metrics(context)
-    routes = [Route(path, _guarded(_by_verb(of), context), methods=list(of)) for path, of in verbs.items()]
+    routes = [
+        Route(path.replace("/{name}", "/{name:path}"), _guarded(_by_verb(of), context), methods=list(of))
+        for path, of in verbs.items()
+    ]
     handlers: dict[Any, Any] = {HTTPException: _http_exception, Exception: _unexpected}
     app = Starlette(routes=routes, exception_handlers=handlers)
     # One spelling per resource; a redirect would also trust the Host header.
@@ -66,19 +88,26 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
 
     async def serve(request: Request) -> Response:
         caller = await context.authenticator.authenticate(
-            request.headers.get("authorization"), endpoint.scope
+            request.headers.get("authorization"), endpoint.scope, request.headers.get(TENANT_HEADER)
         )
+        standing = context.throttle.admit(caller)
+        _check_path(request)
         _check_query(request, known)
         body: Any = request
         if not endpoint.stream:
             raw = await _read_body(request)
             body = _decode(decode, raw, required=endpoint.body_required) if decode else None
-        call = Call(context, caller, request.path_params, request.query_params, request.headers, body)
-        answer = await endpoint.handler(call)
+        trail = None
+        if endpoint.changes:
+            trail = Trail(context.audit, caller, endpoint, request.state.request_id, address_of(request))
+        call = Call(context, caller, request.path_params, request.query_params, request.headers, body, trail)
+        with acting_for(caller.tenant_id):
+            answer = await (endpoint.handler(call) if trail is None else trail.follow(call))
         if not isinstance(answer, Reply):
-            return Response(_encode(answer), endpoint.status, media_type="application/json")
+            return Response(_encode(answer), endpoint.status, standing, media_type="application/json")
         status = answer.status or endpoint.status
-        return Response(_encode(answer.body), status, answer.headers, media_type="application/json")
+        headers = answer.headers | standing
+        return Response(_encode(answer.body), status, headers, media_type="application/json")
 
     return serve
 
@@ -87,6 +116,7 @@ def _guarded(handle: Handle, context: Context) -> Handle:
     """Count the request; turn errors raised on purpose into problem documents."""
 
     async def guarded(request: Request) -> Response:
+        request.state.request_id = _request_id(request)
         try:
             response = await handle(request)
         except (Refused, Unavailable) as error:
@@ -95,10 +125,23 @@ def _guarded(handle: Handle, context: Context) -> Handle:
             response = Response(status_code=499)
         except Exception as error:  # noqa: BLE001 - a defect ends its own request, told and logged, nothing else
             response = await _unexpected(request, error)
+        response.headers["x-request-id"] = request.state.request_id
         context.telemetry.requests.labels(response.status_code).inc()
         return response
 
     return guarded
+
+
+def _request_id(request: Request) -> str:
+    """The caller's own id for the request if it has a plain one, else one of ours: logs and the audit log name it."""
+    given = request.headers.get("x-request-id", "")
+    return given if _PLAIN_ID.fullmatch(given) else secrets.token_hex(8)
+
+
+def _check_path(request: Request) -> None:
+    """Nothing can be named by text that the database cannot hold."""
+    if any("\x00" in part for part in request.path_params.values()):
+        raise NotFound("nothing has a name with a NUL character in it")
 
 
 def _check_query(request: Request, known: frozenset[str]) -> None:
@@ -190,7 +233,7 @@ def _ready(context: Context) -> Handle:
         except Unavailable as error:
             document = _encode(Health("unavailable", error.detail))
             return Response(document, 503, headers={"retry-after": "1"}, media_type="application/json")
-        return Response(_encode(Health("ready")), media_type="application/json")
+        return Response(_encode(Health("ready", context.wall)), media_type="application/json")
 
     return ready
 
@@ -226,7 +269,7 @@ async def _http_exception(request: Request, error: HTTPException) -> Response:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     """A defect of ours: logged with an id that the caller can quote; nothing of it is shown."""
-    request_id = secrets.token_hex(8)
+    request_id = getattr(request.state, "request_id", None) or secrets.token_hex(8)
     _log.error(
         "api.failed", request_id=request_id, method=request.method, path=request.url.path, exc_info=error
     )

@@ -1,50 +1,125 @@
-"""Who is asking: bearer keys, checked against their stored hash, remembered for a few seconds."""
+"""Who is asking: bearer keys, checked against their stored hash, remembered for a few seconds.
+
+A key is bound to its tenant. The exception is an operator's key, one with the `admin` scope: with the header
+`Tocsin-Tenant` it acts for the tenant of that name. What was remembered is forgotten at once when the database says
+that keys or tenants changed; should that word get lost, it is forgotten by age.
+"""
 
 from collections import OrderedDict
-from typing import Final
+from typing import Final, TypeVar
+
+import msgspec
 
 from tocsin.api.endpoint import Caller
 from tocsin.clock import Clock
-from tocsin.domain.errors import Unauthorized
+from tocsin.domain.errors import NotFound, Unauthorized
+from tocsin.domain.instant import Instant
 from tocsin.domain.keys import Scope, hash_of, matches, take_apart
+from tocsin.domain.limits import TenantLimits
+from tocsin.domain.tenant import Tenant
+from tocsin.service import Report
 from tocsin.store.keys import KeyStore
+from tocsin.store.tenants import TenantStore
 
-_REMEMBERED_FOR: Final = 5.0  # seconds until a revoked key is refused everywhere
+TENANT_HEADER: Final = "tocsin-tenant"
+_REMEMBERED_FOR: Final = 5.0  # seconds until a change is seen even if nobody said so
 _REMEMBERED: Final = 10_000
 _LONGEST_KEY: Final = 512
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 
 class Authenticator:
     """Turns an Authorization header into a caller."""
 
-    def __init__(self, store: KeyStore, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, keys: KeyStore, tenants: TenantStore, clock: Clock, defaults: TenantLimits) -> None:
+        self._keys = keys
+        self._tenants = tenants
         self._clock = clock
+        self.defaults = defaults
         self._known: OrderedDict[bytes, tuple[float, Caller]] = OrderedDict()
+        self._known_tenants: OrderedDict[str, tuple[float, Tenant]] = OrderedDict()
+        self._used: dict[str, Instant] = {}
 
-    async def authenticate(self, header: str | None, scope: Scope) -> Caller:
-        """The caller, if its key is good and has the scope."""
+    async def authenticate(self, header: str | None, scope: Scope, tenant: str | None = None) -> Caller:
+        """The caller, if its key is good and has the scope. `tenant` is whom it wants to act for."""
         kind, _, text = (header or "").partition(" ")
         text = text.strip()
         if kind.lower() != "bearer" or not text or len(text) > _LONGEST_KEY:
             raise Unauthorized("an API key is needed: Authorization: Bearer <key>")
         caller = await self._caller(text)
-        if scope not in caller.scopes and Scope.ADMIN not in caller.scopes:
+        if scope not in caller.scopes and not caller.operator:
             raise Unauthorized(f"this key has no {scope} scope", status=403)
-        return caller
+        if tenant is None:
+            return caller
+        if not caller.operator:
+            if tenant != caller.tenant:
+                raise Unauthorized("only an operator's key acts for another tenant", status=403)
+            return caller
+        return await self._acting_for(caller, tenant)
+
+    def forget(self) -> None:
+        """Look everything up again: something about keys or tenants changed."""
+        self._known.clear()
+        self._known_tenants.clear()
+
+    def take_used(self) -> dict[str, Instant]:
+        """Which keys were used since the last time this was asked, and when last."""
+        used, self._used = self._used, {}
+        return used
 
     async def _caller(self, text: str) -> Caller:
         digest = hash_of(text)
         now = self._clock.monotonic()
         remembered = self._known.get(digest)
         if remembered is not None and remembered[0] > now:
+            self._used[remembered[1].key_id] = self._clock.now()
             return remembered[1]
         presented = take_apart(text)
-        key = None if presented is None else await self._store.find(presented.id)
+        key = None if presented is None else await self._keys.find(presented.id)
         if key is None or not matches(text, key.secret_hash):
             raise Unauthorized("the API key is not valid")
-        caller = Caller(key.tenant_id, key.id, key.scopes)
-        self._known[digest] = (now + _REMEMBERED_FOR, caller)
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+        caller = Caller(key.tenant_id, key.id, key.scopes, key.tenant, key.limits.over(self.defaults))
+        _remember(self._known, digest, (now + _REMEMBERED_FOR, caller))
+        self._used[key.id] = self._clock.now()
         return caller
+
+    async def _acting_for(self, caller: Caller, name: str) -> Caller:
+        now = self._clock.monotonic()
+        deadline, tenant = self._known_tenants.get(name, (0.0, None))
+        if tenant is None or deadline <= now:
+            tenant = await self._tenants.find(name)
+            if tenant is None:
+                raise NotFound(f"no tenant {name[:80]!r}", field="Tocsin-Tenant")
+            _remember(self._known_tenants, name, (now + _REMEMBERED_FOR, tenant))
+        return msgspec.structs.replace(
+            caller,
+            tenant_id=tenant.id,
+            tenant=tenant.name,
+            limits=tenant.limits.over(self.defaults),
+            tenant_named=True,
+        )
+
+
+class KeyUse:
+    """Writes down when keys were last used, all of them at once, now and then."""
+
+    name = "key use"
+    interval = 10.0
+
+    def __init__(self, authenticator: Authenticator, keys: KeyStore) -> None:
+        self._authenticator = authenticator
+        self._keys = keys
+
+    async def run_once(self, now: Instant) -> Report:  # noqa: ARG002
+        """Write what has gathered."""
+        used = self._authenticator.take_used()
+        if used:
+            await self._keys.mark_used(used)
+        return Report(len(used))
+
+
+def _remember(memory: OrderedDict[_K, _V], key: _K, value: _V) -> None:
+    memory[key] = value
+    if len(memory) > _REMEMBERED:
+        memory.popitem(last=False)

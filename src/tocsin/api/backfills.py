@@ -5,12 +5,13 @@ from typing import Any
 from tocsin.api import wire
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Reply
 from tocsin.api.jobs import job_id_of, view
-from tocsin.domain.backfill import fires_of
+from tocsin.domain.backfill import Mode, fires_of
 from tocsin.domain.errors import NotFound, Refused
 from tocsin.domain.ids import job_text
 from tocsin.domain.instant import HOUR, format_instant, format_span, parse_instant, parse_span
 from tocsin.domain.keys import Scope
 from tocsin.store.backfills import NewBackfill
+from tocsin.store.calendars import blackouts_of
 
 
 async def create(call: Call) -> Reply:
@@ -29,12 +30,17 @@ async def create(call: Call) -> Reply:
     pace = parse_span(asked.pace, "pace")
     if pace > HOUR:
         raise Refused("pace is at most an hour", field="pace")
-    fires = fires_of(job.schedule, start, end, asked.order)
+    blackouts = await blackouts_of(call.context.database, call.caller.tenant_id, job.schedule)
+    fires = fires_of(job.schedule, start, end, asked.order, blackouts)
+    if asked.dry_run and asked.mode is Mode.MISSING:
+        fires = await call.context.backfills.missing(job_id, fires)
     sample = [format_instant(fire) for fire in fires[:100]]
     if asked.dry_run:
         return Reply(wire.BackfillAnswer(None, len(fires), sample), 200)
     new = NewBackfill(start, end, asked.mode, asked.order, pace, asked.max_parallel)
     backfill_id = await call.context.backfills.define(call.caller.tenant_id, job_id, new, len(fires))
+    asked_for = {"job": job.id, "from": asked.from_, "to": asked.to, "mode": asked.mode, "total": len(fires)}
+    call.note(f"backfill:{backfill_id}", after=asked_for)
     return Reply(wire.BackfillAnswer(await _view(call, backfill_id), len(fires), sample))
 
 
@@ -57,6 +63,7 @@ async def cancel(call: Call) -> wire.Backfill:
     """Stop a backfill; what has started goes on."""
     backfill_id = _backfill_id(call)
     await call.context.backfills.cancel(call.caller.tenant_id, backfill_id)
+    call.note(after={"state": "cancelled"})
     return await _view(call, backfill_id)
 
 

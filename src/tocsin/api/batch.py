@@ -13,6 +13,7 @@ from tocsin.api import wire
 from tocsin.api.definitions import as_created, check_calendars, new_job, read_definition
 from tocsin.api.endpoint import Call, Endpoint, Parameter, Reply
 from tocsin.api.problems import Problem, document_of, refused_by_decoder
+from tocsin.api.quota import too_many_jobs
 from tocsin.domain.errors import Refused
 from tocsin.domain.keys import Scope
 from tocsin.store.jobs import NewJob, name_taken
@@ -43,17 +44,25 @@ async def create_batch(call: Call) -> Reply:
     """Write item by item, or all or none."""
     atomic = call.choice("atomic", ("true", "false")) == "true"
     batch = _Batch(call)
-    async for raw in _items(call):
-        batch.add(raw)
-        if not atomic and len(batch.waiting) >= _WRITE:
-            await batch.write()
+    status = None
+    try:
+        async for raw in _items(call):
+            batch.add(raw)
+            if not atomic and len(batch.waiting) >= _WRITE:
+                await batch.write()
+    except Refused as refused:
+        if atomic or not batch.begun:
+            raise
+        # Part of it is written: say what, and where it went wrong.
+        batch.end_with(refused)
+        status = refused.status
     if atomic:
         await batch.write_all_or_none()
     else:
         await batch.write()
     answer = batch.answer()
     call.context.telemetry.created.inc(answer.created)
-    return Reply(answer, 422 if atomic and answer.refused else None)
+    return Reply(answer, 422 if atomic and answer.refused else status)
 
 
 class _Batch:
@@ -64,6 +73,15 @@ class _Batch:
         self._results: list[BatchItem] = []
         self._now = call.context.clock.now()
         self.waiting: list[tuple[int, NewJob]] = []
+
+    @property
+    def begun(self) -> bool:
+        """Whether some items were taken in."""
+        return bool(self._results)
+
+    def end_with(self, refused: Refused) -> None:
+        """Nothing after this item was looked at."""
+        self._results.append(BatchItem(len(self._results), problem=document_of(refused)))
 
     def add(self, raw: bytes) -> None:
         """Check an item; what is wrong with it concerns nobody else."""
@@ -78,7 +96,7 @@ class _Batch:
 
     async def write(self) -> None:
         """Write what waits; a taken name is its item's own trouble."""
-        waiting = await self._with_calendars()
+        waiting = await self._admitted(await self._with_calendars())
         if not waiting:
             return
         refused = await self._call.context.jobs.define([job for _, job in waiting], self._now)
@@ -90,7 +108,7 @@ class _Batch:
 
     async def write_all_or_none(self) -> None:
         """Write everything in one transaction, unless something was refused."""
-        waiting = await self._with_calendars()
+        waiting = await self._admitted(await self._with_calendars())
         refused = {item.index for item in self._results if item.problem is not None}
         if not refused:
             chunks = [waiting[start : start + _WRITE] for start in range(0, len(waiting), _WRITE)]
@@ -135,6 +153,14 @@ class _Batch:
         self.waiting = []
         return ready
 
+    async def _admitted(self, waiting: list[tuple[int, NewJob]]) -> list[tuple[int, NewJob]]:
+        """The first of them, as many as the tenant may have; the others are refused."""
+        limit = self._call.caller.limits.pending_jobs
+        room = await self._call.context.pending.admit(self._call.caller.tenant_id, limit, len(waiting))
+        for index, _ in waiting[room:]:
+            self._refuse(index, too_many_jobs(limit or 0))
+        return waiting[:room]
+
     def _refuse(self, index: int, refused: Refused) -> None:
         self._results[index] = BatchItem(index, problem=document_of(refused))
 
@@ -153,7 +179,7 @@ async def _items(call: Call) -> AsyncIterator[bytes]:
     try:
         for item in msgspec.json.decode(bytes(body), type=list[msgspec.Raw]):
             yield bytes(item)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise Refused(f"the body is neither a JSON array nor NDJSON: {error}") from None
 
 
@@ -182,7 +208,7 @@ class _TooLarge(Refused):
 ENDPOINTS = (
     Endpoint(
         method="POST", path="/v1/jobs:batch", handler=create_batch, stream=True, body=list[wire.NewJob],
-        answer=BatchAnswer, scope=Scope.WRITE,
+        answer=BatchAnswer, other_statuses=(422,), scope=Scope.WRITE,
         summary="Create up to 10,000 jobs from a JSON array or NDJSON; item by item, or all or none",
         parameters=(Parameter("atomic", "All or none", {"type": "string", "enum": ["true", "false"], "default": "false"}),),
     ),

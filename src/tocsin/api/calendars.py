@@ -5,6 +5,7 @@ import msgspec
 from tocsin.api import wire
 from tocsin.api.endpoint import Call, Endpoint
 from tocsin.domain.blackout import CalendarRange
+from tocsin.domain.errors import NotFound
 from tocsin.domain.instant import format_instant
 from tocsin.domain.job import check_name
 from tocsin.domain.keys import Scope
@@ -14,7 +15,9 @@ async def put(call: Call) -> wire.Calendar:
     """Create a calendar or replace its ranges."""
     name = call.path["name"]
     check_name(name, "name")
+    before = await _ranges(call)
     await call.context.calendars.put(call.caller.tenant_id, name, call.body.ranges)
+    call.note(before=before, after={"ranges": call.body.ranges})
     return await show(call)
 
 
@@ -30,8 +33,18 @@ async def list_calendars(call: Call) -> wire.Calendars:
 
 async def delete(call: Call) -> wire.Nothing:
     """Remove a calendar that no job names."""
+    before = await _ranges(call)
     await call.context.calendars.delete(call.caller.tenant_id, call.path["name"])
+    call.note(before=before)
     return wire.Nothing()
+
+
+async def _ranges(call: Call) -> dict[str, list[CalendarRange]] | None:
+    """The calendar as it is, for the audit log."""
+    try:
+        return {"ranges": (await show(call)).ranges}
+    except NotFound:
+        return None
 
 
 def _view(row: object) -> wire.Calendar:

@@ -4,9 +4,13 @@ import msgspec
 
 from tocsin.api.auth import Authenticator
 from tocsin.api.intake import Intake
+from tocsin.api.quota import PendingJobs
+from tocsin.api.throttle import Throttle
 from tocsin.clock import Clock
 from tocsin.db.pool import Database
 from tocsin.domain.addresses import AddressPolicy
+from tocsin.domain.limits import TenantLimits
+from tocsin.store.audit import AuditStore
 from tocsin.store.backfills import BackfillStore
 from tocsin.store.calendars import CalendarStore
 from tocsin.store.control import JobControl
@@ -14,11 +18,16 @@ from tocsin.store.executions import ExecutionStore
 from tocsin.store.jobs import JobStore
 from tocsin.store.keys import KeyStore
 from tocsin.store.leases import LeaseStore
+from tocsin.store.tenants import TenantStore
 from tocsin.telemetry import Telemetry
 
 
 class Context(msgspec.Struct, frozen=True):
-    """The API's stores and services."""
+    """The API's stores and services.
+
+    Those over the API's own connections see the tenant that a call acts for; `tenants`, `keys` and `whole_audit` are over
+    the operator's, which see all, and are only for endpoints that ask for the `admin` scope.
+    """
 
     database: Database
     clock: Clock
@@ -33,6 +42,14 @@ class Context(msgspec.Struct, frozen=True):
     leases: LeaseStore
     intake: Intake
     authenticator: Authenticator
+    throttle: Throttle
+    pending: PendingJobs
+    audit: AuditStore
+    whole_audit: AuditStore
+    tenants: TenantStore
+    keys: KeyStore
+    wall: str | None = None
+    """Why row-level security does not protect this process, if it does not."""
 
 
 def make_context(
@@ -44,9 +61,13 @@ def make_context(
     shard_count: int,
     lease_ttl: float,
     horizon: float = 30.0,
+    operator: Database | None = None,
+    defaults: TenantLimits | None = None,
+    wall: str | None = None,
 ) -> Context:
-    """Everything over one database."""
-    jobs = JobStore(database)
+    """Everything over one database. `operator` is a way into it that sees all tenants, if `database` does not."""
+    operator = operator or database
+    jobs, tenants = JobStore(database), TenantStore(operator)
     return Context(
         database,
         clock,
@@ -60,5 +81,12 @@ def make_context(
         ExecutionStore(database),
         LeaseStore(database, lease_ttl),
         Intake(jobs, clock),
-        Authenticator(KeyStore(database), clock),
+        Authenticator(KeyStore(database), tenants, clock, defaults or TenantLimits()),
+        Throttle(clock),
+        PendingJobs(tenants, clock, horizon),
+        AuditStore(database),
+        AuditStore(operator),
+        tenants,
+        KeyStore(operator),
+        wall,
     )

@@ -4,6 +4,7 @@ from tocsin.api import wire
 from tocsin.api.endpoint import Call, Endpoint
 from tocsin.api.jobs import job_id_of, view
 from tocsin.domain.errors import Refused
+from tocsin.domain.ids import execution_text
 from tocsin.domain.instant import Instant, format_instant, parse_instant
 from tocsin.domain.keys import Scope
 
@@ -21,6 +22,7 @@ async def cancel_queued(call: Call) -> wire.CancelAnswer:
     job_id = job_id_of(call)
     reason = call.reason() or "cancelled by a user"
     cancelled = await call.context.control.cancel_queued(call.caller.tenant_id, job_id, reason)
+    call.note(after={"cancelled": cancelled})
     return wire.CancelAnswer(await view(call, job_id), cancelled, 0)
 
 
@@ -51,6 +53,7 @@ async def run(call: Call) -> wire.Execution:
     tenant_id = call.caller.tenant_id
     beside = call.body is not None and call.body.override_overlap
     key = await call.context.control.run(tenant_id, job_id_of(call), call.context.clock.now(), beside=beside)
+    call.note(after={"execution": execution_text(key)})
     return wire.execution_view(await call.context.executions.get(tenant_id, key))
 
 
@@ -58,6 +61,7 @@ async def skip_next(call: Call) -> wire.SkipAnswer:
     """Leave the next fire out."""
     job_id = job_id_of(call)
     skipped = await call.context.control.skip_next(call.caller.tenant_id, job_id)
+    call.note(after={"skipped": format_instant(skipped)})
     return wire.SkipAnswer(await view(call, job_id), format_instant(skipped))
 
 

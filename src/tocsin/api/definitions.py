@@ -11,6 +11,7 @@ from tocsin.domain.errors import Refused
 from tocsin.domain.ids import job_text, new_job_id, shard_of
 from tocsin.domain.instant import Instant, format_instant
 from tocsin.domain.job import Definition, check_definition
+from tocsin.domain.limits import check_interval, check_payload
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule, read_schedule, rule_of
 from tocsin.domain.target import HttpTarget, Target
@@ -23,7 +24,7 @@ _BEFORE_EVERYTHING = -(1 << 62)
 def read_definition(new: wire.NewJob, call: Call, now: Instant) -> Definition:
     """Check everything that can be checked without the database."""
     definition = wire.definition_of(new, read_schedule(new.schedule, now))
-    return _checked(definition, call)
+    return _checked(definition, call, now)
 
 
 def patched(current: Any, patch: wire.JobPatch, call: Call, now: Instant) -> Definition:
@@ -42,7 +43,7 @@ def patched(current: Any, patch: wire.JobPatch, call: Call, now: Instant) -> Def
     if "misfire" in policies:
         policies["misfire"] = wire.misfire_of(policies["misfire"])
     changed = msgspec.structs.replace(known.policies, **policies)
-    return _checked(msgspec.structs.replace(known, policies=changed, **given), call)
+    return _checked(msgspec.structs.replace(known, policies=changed, **given), call, now)
 
 
 def stored_definition(row: Any) -> Definition:
@@ -70,7 +71,8 @@ def new_job(definition: Definition, call: Call, now: Instant) -> NewJob:
     job_id = new_job_id(now)
     fire_at = _first_fire(definition, now)
     shard = shard_of(job_id, call.context.shard_count)
-    return NewJob(job_id, call.caller.tenant_id, shard, definition, fire_at, due_at=max(fire_at, now))
+    origin = None if call.trail is None else call.trail.creates()
+    return NewJob(job_id, call.caller.tenant_id, shard, definition, fire_at, max(fire_at, now), origin)
 
 
 def as_created(job: NewJob, now: Instant) -> wire.Job:
@@ -107,8 +109,10 @@ def as_created(job: NewJob, now: Instant) -> wire.Job:
     )
 
 
-def _checked(definition: Definition, call: Call) -> Definition:
+def _checked(definition: Definition, call: Call, now: Instant) -> Definition:
     check_definition(definition)
+    check_payload(call.caller.limits, definition.target)
+    check_interval(call.caller.limits, definition.schedule, now)
     if isinstance(definition.target, HttpTarget):
         call.context.policy.check_literal(parse_target_url(definition.target.url))
     return definition

@@ -13,9 +13,11 @@ from tocsin.domain.errors import Refused
 from tocsin.domain.instant import Instant, parse_instant
 from tocsin.domain.job import check_text
 from tocsin.domain.keys import Scope
+from tocsin.domain.limits import TenantLimits
 
 if TYPE_CHECKING:
     from tocsin.api.context import Context
+    from tocsin.api.trail import Trail
 
 MAX_PAGE = 500
 DEFAULT_PAGE = 50
@@ -23,11 +25,26 @@ MAX_REASON = 500
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who asks."""
+    """Who asks, and for whom."""
 
     tenant_id: int
     key_id: str
     scopes: frozenset[Scope]
+    tenant: str = ""
+    limits: TenantLimits = TenantLimits()
+    """Those in force for the tenant, defaults included."""
+    tenant_named: bool = False
+    """Whether an operator named the tenant to act for."""
+
+    @property
+    def operator(self) -> bool:
+        """Whether the key is an operator's."""
+        return Scope.ADMIN in self.scopes
+
+    @property
+    def only_tenant(self) -> int | None:
+        """The tenant that the caller's sight ends at; None for an operator who named none."""
+        return None if self.operator and not self.tenant_named else self.tenant_id
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -39,6 +56,8 @@ class Call(msgspec.Struct, frozen=True):
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: Any = None
+    trail: "Trail | None" = None
+    """Where the request is noted, if it changes something."""
 
     def limit(self) -> int:
         """The page size asked for."""
@@ -52,6 +71,11 @@ class Call(msgspec.Struct, frozen=True):
         reason: str | None = self.body.reason if self.body is not None else None
         check_text(reason, "reason", MAX_REASON)
         return reason
+
+    def note(self, object_: str | None = None, *, before: Any = None, after: Any = None) -> None:
+        """What the audit log should say about this call, where nothing else tells it. Never a secret."""
+        if self.trail is not None:
+            self.trail.note(object_, before=before, after=after)
 
     def words(self, name: str) -> tuple[str, ...]:
         """A query parameter that takes several values, separated by commas."""
@@ -104,6 +128,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     answer: Any
     scope: Scope = Scope.READ
     status: int = 200
+    other_statuses: tuple[int, ...] = ()
+    """Further statuses under which the same kind of answer comes."""
     body: Any = None
     body_required: bool = True
     parameters: tuple[Parameter, ...] = ()
@@ -112,3 +138,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool = False
     """Whether the handler reads the request itself, as it arrives; then the call's body is the request."""
     tag: str = ""
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes something that users or operators own, and is noted in the audit log."""
+        return self.method != "GET" and self.scope in (Scope.WRITE, Scope.ADMIN)

@@ -4,7 +4,7 @@ from tocsin.api import wire
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter
 from tocsin.domain.errors import Conflict
 from tocsin.domain.explain import explain
-from tocsin.domain.ids import ExecutionKey, parse_execution_text, parse_job_text
+from tocsin.domain.ids import ExecutionKey, execution_text, parse_execution_text, parse_job_text
 from tocsin.domain.instant import parse_span
 from tocsin.domain.keys import Scope
 from tocsin.domain.lifecycle import LIVE, State
@@ -48,7 +48,9 @@ async def rerun(call: Call) -> wire.Execution:
     if row["state"] in LIVE:
         raise Conflict(f"cannot run an execution again that is {row['state']}")
     now = call.context.clock.now()
-    return await _view(call, await call.context.control.run(tenant_id, key.job_id, now, again=key.fire_at))
+    again = await call.context.control.run(tenant_id, key.job_id, now, again=key.fire_at)
+    call.note(after={"execution": execution_text(again)})
+    return await _view(call, again)
 
 
 async def explain_execution(call: Call) -> wire.Explanation:

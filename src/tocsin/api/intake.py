@@ -10,6 +10,7 @@ from collections import deque
 from typing import Final
 
 from tocsin.clock import Clock
+from tocsin.db.pool import acting_by_statement
 from tocsin.domain.errors import Unavailable
 from tocsin.store.jobs import JobStore, NewJob, name_taken
 
@@ -45,19 +46,21 @@ class Intake:
         # One turn of the event loop, so that requests already received join the batch.
         await asyncio.sleep(0)
         try:
-            while self._waiting:
-                batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
-                await self._write(batch)
+            # A batch may be for several tenants; the statement that writes it names them.
+            with acting_by_statement():
+                while self._waiting:
+                    batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+                    await self._write(batch)
         finally:
             self._writers -= 1
 
     async def _write(self, batch: list[tuple[NewJob, asyncio.Future[None]]]) -> None:
+        # Every process takes names in the same order, so that two batches never wait for each other.
+        batch.sort(key=lambda entry: (entry[0].tenant_id, entry[0].definition.name or ""))
         try:
             refused = await self._store.define([job for job, _ in batch], self._clock.now())
         except Exception as error:  # noqa: BLE001 - every caller must hear of it, whatever it is
-            for _, written in batch:
-                if not written.done():
-                    written.set_exception(error)
+            await self._give_up(batch, error)
             return
         for job, written in batch:
             if written.done():
@@ -66,3 +69,13 @@ class Intake:
                 written.set_exception(name_taken(job.definition))
             else:
                 written.set_result(None)
+
+    async def _give_up(self, batch: list[tuple[NewJob, asyncio.Future[None]]], error: Exception) -> None:
+        """Tell the callers; but a job that cannot be written at all is nobody's trouble but its own."""
+        if len(batch) > 1 and not isinstance(error, Unavailable):
+            for entry in batch:
+                await self._write([entry])
+            return
+        for _, written in batch:
+            if not written.done():
+                written.set_exception(error)

@@ -1,6 +1,7 @@
 """``/v1/jobs``: create, find, read, change, delete. What stops and starts a job is in `control`."""
 
 import hashlib
+from contextlib import nullcontext
 from uuid import UUID
 
 import msgspec
@@ -15,6 +16,7 @@ from tocsin.api.definitions import (
     stored_definition,
 )
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter, Reply
+from tocsin.api.quota import too_many_jobs
 from tocsin.domain.errors import Conflict, NotFound, Refused, Stale
 from tocsin.domain.ids import parse_job_text
 from tocsin.domain.job import Definition, check_text
@@ -34,11 +36,18 @@ async def create(call: Call) -> Reply:
     answer = as_created(job, now)
     key = _idempotency_key(call)
     if key is None:
+        await admit(call)
         await context.intake.define(job)
     else:
         # The hash is of the request as it was understood, so that spelling and order do not matter.
         digest = hashlib.sha256(msgspec.json.encode(call.body, order="sorted")).digest()
-        first = await context.jobs.define_once(job, key, digest, msgspec.json.encode(answer).decode(), now)
+        # A repetition gets its answer although there is no room for another job.
+        first = await context.jobs.first_answer(job.tenant_id, key, digest)
+        if first is None:
+            await admit(call)
+            first = await context.jobs.define_once(
+                job, key, digest, msgspec.json.encode(answer).decode(), now
+            )
         if first is not None:
             again = msgspec.json.decode(first, type=wire.Job)
             return Reply(again, headers={"etag": f'"{again.version}"', "idempotent-replayed": "true"})
@@ -105,21 +114,27 @@ async def put_by_name(call: Call) -> Reply:
     check_text(name, "name", 200)
     if call.body.name not in (None, name):
         raise Refused("the name in the body is not the one in the address", field="name")
+    if call.body.idempotency_key is not None:
+        raise Refused("putting a job by its name can be repeated as it is", field="idempotency_key")
     now = call.context.clock.now()
     definition = read_definition(msgspec.structs.replace(call.body, name=name), call, now)
     if definition.kind != "recurring":
         raise Refused("only recurring jobs have unique names", field="schedule")
     await check_calendars(definition, call)
+    if call.trail is not None:
+        call.trail.leaves_nothing()  # the creation and the change are noted where they happen
     for _ in range(_TRIES):
         job_id = await call.context.jobs.by_name(call.caller.tenant_id, name)
         try:
             if job_id is None:
+                await admit(call)
                 job = new_job(definition, call, now)
                 await call.context.intake.define(job)
                 return _tagged(as_created(job, now), status=201)
             row = await call.context.jobs.get(call.caller.tenant_id, job_id)
             if stored_definition(row) != definition:
-                await _replace(call, job_id, definition, row["version"])
+                with call.trail.watching_job(job_id, "job.update") if call.trail else nullcontext():
+                    await _replace(call, job_id, definition, row["version"])
             return _tagged(await view(call, job_id))
         except (Stale, NotFound):
             continue
@@ -154,6 +169,15 @@ async def view(call: Call, job_id: UUID) -> wire.Job:
 def job_id_of(call: Call) -> UUID:
     """The job in the path."""
     return parse_job_text(call.path["job_id"])
+
+
+async def admit(call: Call, wanted: int = 1) -> int:
+    """How many new jobs the tenant may have; refused if none."""
+    limit = call.caller.limits.pending_jobs
+    admitted = await call.context.pending.admit(call.caller.tenant_id, limit, wanted)
+    if wanted and not admitted and limit is not None:
+        raise too_many_jobs(limit)
+    return admitted
 
 
 async def _replace(call: Call, job_id: UUID, definition: Definition, version: int) -> None:
@@ -214,7 +238,7 @@ ENDPOINTS = (
     Endpoint(
         method="PUT", path=_BY_NAME, handler=put_by_name, body=wire.NewJob, answer=wire.Job,
         summary="Create a recurring job, or make the one of this name what the body says (201 when created)",
-        scope=Scope.WRITE, refusals=(409,),
+        other_statuses=(201,), scope=Scope.WRITE, refusals=(409,),
     ),
     Endpoint(method="GET", path=_JOB, handler=show, summary="Show a job", answer=wire.Job, refusals=(404,)),
     Endpoint(

@@ -11,7 +11,7 @@ from tocsin.api.endpoint import Endpoint
 from tocsin.api.problems import Problem
 from tocsin.api.wire import Health
 
-_ALWAYS: Final = (401, 403, 422, 503)
+_ALWAYS: Final = (401, 403, 404, 422, 429, 503)
 _MEANINGS: Final = {
     400: "The body is not JSON",
     401: "No valid API key",
@@ -21,6 +21,7 @@ _MEANINGS: Final = {
     412: "Somebody else changed it first",
     413: "The body is too large",
     422: "A field is wrong; the document names it",
+    429: "The tenant asks more often than it may; Retry-After says when to come again",
     503: "The database is away; try again later",
 }
 
@@ -64,7 +65,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             *_query_parameters(endpoint),
             *_request_headers(endpoint),
         ],
-        "responses": {str(endpoint.status): _content("Done", _schema(endpoint.answer))},
+        "responses": {},
     }
     refusals = {*_ALWAYS, *endpoint.refusals}
     if endpoint.body is not None:
@@ -72,6 +73,14 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         content = {"application/json": {"schema": _schema(endpoint.body)}}
         operation["requestBody"] = {"required": endpoint.body_required, "content": content}
     operation["responses"] |= _refusals(refusals)
+    for status in (endpoint.status, *endpoint.other_statuses):
+        done = _content("Done", _schema(endpoint.answer))
+        refused = operation["responses"].get(str(status), {"content": {}})
+        operation["responses"][str(status)] = {
+            **done,
+            **refused,
+            "content": done["content"] | refused["content"],
+        }
     return operation
 
 

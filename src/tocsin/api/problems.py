@@ -70,7 +70,7 @@ def problem_of(error: Refused | Unavailable) -> Response:
     """The document for an error that was raised on purpose."""
     if isinstance(error, Unavailable):
         return problem(503, error.detail, retry_after=error.retry_after)
-    headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
+    headers = {"www-authenticate": "Bearer"} if error.status == 401 else dict(getattr(error, "headers", {}))
     return problem(error.status, error.detail, field=error.field, hint=error.hint, headers=headers)
 
 

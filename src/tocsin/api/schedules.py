@@ -1,15 +1,22 @@
 """``/v1/schedules/preview`` and ``/v1/jobs/{job_id}/upcoming``: what will fire, before it does."""
 
+from uuid import UUID
+
+import msgspec
+
 from tocsin.api import wire
 from tocsin.api.endpoint import LIMIT, Call, Endpoint, Parameter
 from tocsin.api.jobs import job_id_of, view
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import parse_instant
+from tocsin.domain.planning import terms_of
+from tocsin.domain.policy import Policies
 from tocsin.domain.preview import Preview, preview
-from tocsin.domain.schedule import Schedule, read_schedule, slot_of
+from tocsin.domain.schedule import Schedule, read_schedule
 from tocsin.store.calendars import ranges_of
 
 _MOST = 1000
+_NO_JOB = UUID(int=0)
 
 
 async def preview_schedule(call: Call) -> Preview:
@@ -21,16 +28,18 @@ async def preview_schedule(call: Call) -> Preview:
     schedule = read_schedule(call.body.schedule, now)
     # A one-off fires even if its instant has passed.
     start = after if schedule.recurring or call.body.after is not None else -(1 << 62)
-    return preview(schedule, start, call.body.limit, await _calendars(call, schedule))
+    terms = terms_of(schedule, Policies(), _NO_JOB, 0, await _calendars(call, schedule))
+    return preview(schedule, start, call.body.limit, msgspec.structs.replace(terms, slot=0))
 
 
 async def upcoming(call: Call) -> Preview:
     """The coming fires of a job, at its own jitter slot."""
     job_id = job_id_of(call)
     job = await view(call, job_id)
-    after = call.instant("after") or call.context.clock.now()
-    slot = slot_of(job.schedule, job_id)
-    return preview(job.schedule, after, call.limit(), await _calendars(call, job.schedule), slot)
+    asked = call.instant("after")
+    after = call.context.clock.now() if asked is None else asked
+    terms = terms_of(job.schedule, Policies(), job_id, job.fire_count, await _calendars(call, job.schedule))
+    return preview(job.schedule, after, call.limit(), terms)
 
 
 async def _calendars(call: Call, schedule: Schedule) -> list[tuple[int, int]]:

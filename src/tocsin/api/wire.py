@@ -16,11 +16,14 @@ from tocsin.domain.explain import Facts
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text
 from tocsin.domain.instant import MILLISECOND, Instant, format_instant, parse_instant
 from tocsin.domain.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, Definition
+from tocsin.domain.keys import Scope
 from tocsin.domain.lifecycle import State
+from tocsin.domain.limits import Count, Rate, TenantLimits
 from tocsin.domain.outcome import Attempt, Outcome, Verdict
 from tocsin.domain.policy import Limit, Misfire, MisfirePolicy, Overlap, Policies, Retry
 from tocsin.domain.schedule import Schedule
 from tocsin.domain.target import Target
+from tocsin.domain.tenant import MAX_WEIGHT, TenantState
 
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 # Cursors name instants. These bounds are the years that can be written; PostgreSQL's own lie beyond them.
@@ -347,11 +350,136 @@ class Nodes(msgspec.Struct, frozen=True):
     items: list[NodeView]
 
 
+class LimitsPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of a tenant. What is not given stays; null lets the installation's default apply."""
+
+    pending_jobs: Count | UnsetType | None = UNSET
+    payload_bytes: Count | UnsetType | None = UNSET
+    min_interval: str | float | UnsetType | None = UNSET
+    requests_per_second: Rate | UnsetType | None = UNSET
+    request_burst: Count | UnsetType | None = UNSET
+    in_flight: Count | UnsetType | None = UNSET
+    fires_per_second: Rate | UnsetType | None = UNSET
+
+
+class Limits(TenantLimits, frozen=True, omit_defaults=False):
+    """Limits with every field spelled out; null is none."""
+
+
+class NewTenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tenant to create."""
+
+    name: str
+    weight: Annotated[int, Meta(ge=1, le=MAX_WEIGHT)] = 1
+    limits: LimitsPatch = LimitsPatch()
+
+
+class TenantPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to change of a tenant."""
+
+    weight: Annotated[int, Meta(ge=1, le=MAX_WEIGHT)] | UnsetType = UNSET
+    limits: LimitsPatch | UnsetType = UNSET
+
+
+class Tenant(msgspec.Struct, frozen=True):
+    """A tenant. `limits` are its own, `limits_in_force` those and the installation's defaults."""
+
+    name: str
+    state: TenantState
+    state_reason: str | None
+    weight: int
+    limits: Limits
+    limits_in_force: Limits
+    created_at: Time
+    updated_at: Time
+
+
+class TenantPage(Page, frozen=True):
+    """Tenants, by name."""
+
+    items: list[Tenant]
+
+
+class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A key to make."""
+
+    name: str
+    scopes: Annotated[list[Scope], Meta(min_length=1, max_length=4)]
+    tenant: str | None = None
+    expires_at: Time | None = None
+    expires_in: str | float | None = None
+
+
+class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long the old key stays valid beside the new one."""
+
+    overlap: str | float = "1d"
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """A key, without its secret. `prefix` is how its text begins."""
+
+    id: str
+    prefix: str
+    name: str
+    tenant: str
+    scopes: list[Scope]
+    valid: bool
+    created_at: Time
+    expires_at: Time | None
+    last_used_at: Time | None
+    revoked_at: Time | None
+    replaced_by: str | None
+
+
+class FreshKey(msgspec.Struct, frozen=True):
+    """A key that was just made, with its text: shown once."""
+
+    key: Key
+    text: str
+
+
+class KeyPage(Page, frozen=True):
+    """Keys, by id."""
+
+    items: list[Key]
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was done. Values that may hold a secret are masked."""
+
+    at: Time
+    tenant: str | None
+    actor: str
+    action: str
+    object: str
+    before: Any
+    after: Any
+    request_id: str | None
+    address: str | None
+
+
+class AuditPage(Page, frozen=True):
+    """Entries of the audit log, latest first."""
+
+    items: list[AuditEntry]
+
+
 class Health(msgspec.Struct, frozen=True):
     """Whether this process is well."""
 
     status: str
     detail: str | None = None
+
+
+def limits_of(patch: LimitsPatch) -> TenantLimits:
+    """The limits that a request gives."""
+    return msgspec.convert(msgspec.to_builtins(patch), TenantLimits)
+
+
+def limits_view(limits: TenantLimits) -> Limits:
+    """Limits as they are shown."""
+    return Limits(**msgspec.structs.asdict(limits))
 
 
 def definition_of(new: NewJob, schedule: Schedule) -> Definition:

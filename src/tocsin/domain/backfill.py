@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from tocsin.domain.blackout import NO_BLACKOUTS, Blackouts
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import Instant, Span
 from tocsin.domain.schedule import Schedule, fire_times, rule_of
@@ -35,14 +36,18 @@ class Step(msgspec.Struct, frozen=True):
     wait: Span
 
 
-def fires_of(schedule: Schedule, start: Instant, end: Instant, order: Order) -> list[Instant]:
-    """The fire times in [start, end), in the order they are run."""
+def fires_of(
+    schedule: Schedule, start: Instant, end: Instant, order: Order, blackouts: Blackouts = NO_BLACKOUTS
+) -> list[Instant]:
+    """The fire times in [start, end) outside of blackouts, in the order they are run."""
     rule = rule_of(schedule)
     first = rule.next_fire(start - 1)
     if first is None:
         return []
     fires: list[Instant] = []
     for fire in takewhile(lambda time: time < end, fire_times(rule, first)):
+        if blackouts.end_of(fire) is not None:
+            continue
         if len(fires) == MAX_FIRES:
             raise Refused(
                 f"the range has more than {MAX_FIRES:,} fire times",

@@ -97,7 +97,8 @@ def _why_queued(facts: Facts, now: Instant) -> list[str]:
             ]
     late = f"It has been due for {_span(now - facts.due_at)}: "
     return [
-        late + "no worker has had room for it, its queue or tenant is paused, or no worker serves its queue."
+        late
+        + "no worker has had room for it, its tenant is at a limit, its queue or tenant is paused, or no worker serves its queue."
     ]
 
 

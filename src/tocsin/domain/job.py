@@ -51,6 +51,8 @@ def check_definition(definition: Definition) -> None:
         raise Refused("at most 32 tags", field="tags")
     for tag in definition.tags:
         check_text(tag, "tags", 64)
+        if "," in tag:
+            raise Refused("a tag has no comma: it separates tags in a search", field="tags")
     if len(set(definition.tags)) != len(definition.tags):
         raise Refused("a tag is given twice", field="tags")
     check_target(definition.target)

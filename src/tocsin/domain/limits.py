@@ -19,26 +19,26 @@ from tocsin.domain.instant import DAY, Instant, Span, format_span, parse_span
 from tocsin.domain.schedule import Schedule, rule_of
 
 _LOOKED_AT: Final = 100
-_Count = Annotated[int, Meta(ge=1, le=10_000_000_000)]
-_Rate = Annotated[float, Meta(gt=0, le=10_000_000)]
+Count = Annotated[int, Meta(ge=1, le=10_000_000_000)]
+Rate = Annotated[float, Meta(gt=0, le=10_000_000)]
 
 
 class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """Limits of one tenant. None: as the installation's settings say."""
 
-    pending_jobs: _Count | None = None
+    pending_jobs: Count | None = None
     """Jobs that still have something to do. Counted by estimate: see `api.quota`."""
-    payload_bytes: _Count | None = None
+    payload_bytes: Count | None = None
     """Bytes of a job's target as JSON."""
     min_interval: str | float | None = None
     """The shortest time between two fires of a recurring job."""
-    requests_per_second: _Rate | None = None
+    requests_per_second: Rate | None = None
     """API requests per second that one API process answers."""
-    request_burst: _Count | None = None
+    request_burst: Count | None = None
     """API requests that may come at once after a quiet while. Default: one second's worth."""
-    in_flight: _Count | None = None
+    in_flight: Count | None = None
     """Executions running at once."""
-    fires_per_second: _Rate | None = None
+    fires_per_second: Rate | None = None
     """Executions started per second."""
 
     def over(self, defaults: "TenantLimits") -> "TenantLimits":

@@ -51,6 +51,16 @@ class Plan(msgspec.Struct, frozen=True):
     skips: list[Skip]
     cursor: Instant | None
 
+    def followed_by(self, later: "Plan") -> "Plan":
+        """This step and the next as one; a run of skips that the first one ends with goes on."""
+        skips, more = list(self.skips), list(later.skips)
+        last_fire = max((fire.at for fire in self.fires), default=None)
+        ends_with_skips = bool(skips) and (last_fire is None or last_fire < skips[-1].first)
+        if more and ends_with_skips and skips[-1].reason == more[0].reason:
+            first, rest = skips.pop(), more.pop(0)
+            skips.append(Skip(first.first, rest.last, first.count + rest.count, first.reason))
+        return Plan(self.fires + later.fires, skips + more, later.cursor)
+
 
 class Terms(msgspec.Struct, frozen=True):
     """What a job's definition says about its fire times, apart from the rule itself."""

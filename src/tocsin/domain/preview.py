@@ -1,21 +1,21 @@
 """What a schedule will do, before anybody relies on it: fire times, words, warnings."""
 
-from collections.abc import Iterable
 from datetime import datetime
-from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tocsin.domain.blackout import NO_BLACKOUTS, Blackouts, Range
 from tocsin.domain.cron import Cron, Dst
 from tocsin.domain.cron_warnings import warnings as cron_warnings
 from tocsin.domain.cron_words import explain as cron_words
 from tocsin.domain.instant import Instant, format_instant, format_span, parse_span, to_datetime
-from tocsin.domain.schedule import Schedule, blackout_dates, fire_times, rule_of, zone_of
+from tocsin.domain.planning import Fire, Terms, plan
+from tocsin.domain.schedule import Schedule, rule_of, zone_of
 
-_MOST_LOOKED_AT: Final = 100_000
+_STEP: Final = 1000
+_MOST_STEPS: Final = 100
+_FOREVER: Final[Instant] = 1 << 62
 
 
 class PreviewFire(msgspec.Struct, frozen=True):
@@ -33,13 +33,11 @@ class Preview(msgspec.Struct, frozen=True):
     warnings: list[str]
 
 
-def preview(
-    schedule: Schedule, after: Instant, limit: int, calendars: Iterable[Range] = (), slot: int = 0
-) -> Preview:
-    """The first `limit` fires after `after`. Blackouts are left out, the job's jitter slot is added."""
-    zone = zone_of(schedule.time_zone or "UTC")
-    fires = [_shown(fire + slot, zone) for fire in islice(_open_fires(schedule, after, calendars), limit)]
-    warnings = [*_warnings(schedule, after)]
+def preview(schedule: Schedule, after: Instant, limit: int, terms: Terms) -> Preview:
+    """The first `limit` fires after `after`, as they would be planned: blackouts, jitter and max_fires included."""
+    zone = zone_of(_zone_name(schedule))
+    fires = [_shown(fire.due_at, zone) for fire in _fires(schedule, after, limit, terms)]
+    warnings = _warnings(schedule, after)
     if not fires:
         warnings.append("the schedule does not fire again")
     return Preview(fires, explanation(schedule), warnings)
@@ -82,17 +80,26 @@ def _warnings(schedule: Schedule, after: Instant) -> list[str]:
     return cron_warnings(cron, zone_of(schedule.time_zone or "UTC"), schedule.dst or Dst.CRON, after)
 
 
-def _open_fires(schedule: Schedule, after: Instant, calendars: Iterable[Range]) -> Iterable[Instant]:
-    blackouts = NO_BLACKOUTS
-    if schedule.exclude is not None:
-        blackouts = Blackouts([*blackout_dates(schedule), *calendars], schedule.exclude.policy)
+def _fires(schedule: Schedule, after: Instant, limit: int, terms: Terms) -> list[Fire]:
+    """Plan step by step until there are enough, or until too many steps went by without one."""
     rule = rule_of(schedule)
-    first = rule.next_fire(after)
-    if first is None:
-        return
-    for fire in islice(fire_times(rule, first), _MOST_LOOKED_AT):
-        if blackouts.end_of(fire) is None:
-            yield fire
+    cursor = rule.next_fire(after)
+    fires: list[Fire] = []
+    for _ in range(_MOST_STEPS):
+        if cursor is None or len(fires) >= limit:
+            break
+        left = None if terms.fires_left is None else terms.fires_left - len(fires)
+        step = msgspec.structs.replace(terms, fires_left=left)
+        planned = plan(rule, cursor, step, live_from=cursor, until=_FOREVER, limit=_STEP)
+        fires += planned.fires
+        cursor = planned.cursor
+    return fires[:limit]
+
+
+def _zone_name(schedule: Schedule) -> str:
+    """The zone to show times in: the schedule's own, or the one that all parts of a union share."""
+    zones = {part.time_zone or "UTC" for part in schedule.any_of or ()}
+    return schedule.time_zone or (zones.pop() if len(zones) == 1 else "UTC")
 
 
 def _shown(fire: Instant, zone: ZoneInfo) -> PreviewFire:

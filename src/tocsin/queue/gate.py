@@ -43,6 +43,10 @@ class Gate:
         await self.give_slots_back(session, [claim for claim in waiting if claim.key not in begun])
         return started
 
+    def forget(self) -> None:
+        """Make sure of every slot again when it is next needed."""
+        self._slots_made.clear()
+
     async def give_slots_back(self, session: Session, claims: Sequence[Held]) -> None:
         """Free the slots of attempts that are over, and let others of their keys try."""
         limited = [claim for claim in claims if claim.limit_key is not None]

@@ -10,7 +10,8 @@ a transaction still under way, or a claim that was rolled back, can leave a row 
 little behind the clock, and are dropped altogether every so often.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant
@@ -31,11 +32,13 @@ class Lane(NamedTuple):
 
 
 class LaneView(NamedTuple):
-    """A lane as the database showed it: its weight, and when its next execution is due."""
+    """A lane as the database showed it: its tenant's weight and limits, and when its next execution is due."""
 
     lane: Lane
     weight: int
     next_run_at: Instant
+    in_flight: int | None = None
+    fires_per_second: float | None = None
 
 
 class Allotment(NamedTuple):
@@ -45,13 +48,17 @@ class Allotment(NamedTuple):
     take: int
 
 
-def allot(views: Sequence[LaneView], capacity: int) -> list[Allotment]:
+def allot(
+    views: Sequence[LaneView], capacity: int, caps: Mapping[int, int] = MappingProxyType({})
+) -> list[Allotment]:
     """Share `capacity` between lanes that have something to take: by priority, then by tenants' weights.
 
     Every lane of the most urgent priority present is offered its share; what one priority leaves over cannot
     be known before the claim, so the less urgent lanes are offered the rest only when there is capacity for
     both. A lane always gets at least one: no backlog of one tenant can keep another's single execution out.
+    `caps` says how much some tenants may take at most, over all their lanes.
     """
+    spare = dict(caps)
     allotments: list[Allotment] = []
     left = capacity
     for priority in sorted({view.lane.priority for view in views}):
@@ -59,11 +66,16 @@ def allot(views: Sequence[LaneView], capacity: int) -> list[Allotment]:
             break
         level = [view for view in views if view.lane.priority == priority]
         weights = sum(view.weight for view in level)
-        for view in level:
-            take = min(max(1, capacity * view.weight // weights), left)
+        for place, view in enumerate(level):
+            tenant = view.lane.tenant_id
+            others = len(level) - place - 1
+            fair = min(max(1, capacity * view.weight // weights), max(1, left - others))
+            take = min(fair, left, spare.get(tenant, left))
             if take > 0:
                 allotments.append(Allotment(view.lane, take))
                 left -= take
+                if tenant in spare:
+                    spare[tenant] -= take
     return allotments
 
 

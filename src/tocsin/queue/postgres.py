@@ -38,10 +38,10 @@ class PostgresQueue:
         rows = await self._database.fetch(_sql("peek"), self._cell, *lanes)
         self.floors.looked(now)
         views = []
-        for queue, priority, tenant_id, weight, run_at in rows:
+        for queue, priority, tenant_id, weight, run_at, in_flight, fires_per_second in rows:
             lane = Lane(queue, priority, tenant_id)
             self.floors.raise_to(lane, run_at)
-            views.append(LaneView(lane, weight, run_at))
+            views.append(LaneView(lane, weight, run_at, in_flight, fires_per_second))
         return views
 
     async def claim(
@@ -61,10 +61,23 @@ class PostgresQueue:
         rows = await self._database.fetch(_sql("start"), self._cell, *keys_of(claims))
         return mark_started(claims, rows)
 
-    async def start_gated(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:
-        """Start claims that a limit or an overlap policy may hold back; those that are returned have passed."""
-        async with self._database.transaction() as session:
-            return await self._gate.pass_through(session, claims, now)
+    async def start_gated(self, claims: Sequence[Claim], now: Instant, *, again: bool = False) -> list[Claim]:
+        """Start claims that a limit or an overlap policy may hold back; those that are returned have passed.
+
+        `again` says that this was asked before without an answer: what passed then is not asked a second time.
+        """
+        try:
+            async with self._database.transaction() as session:
+                begun = await self._begun(session, claims) if again else []
+                passed = {claim.key for claim in begun}
+                left = [claim for claim in claims if claim.key not in passed]
+                return begun + (await self._gate.pass_through(session, left, now) if left else [])
+        except BaseException:
+            self._gate.forget()  # slots made in a transaction that failed are not there
+            raise
+
+    async def _begun(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
+        return mark_started(claims, await session.fetch(_sql("begun"), self._cell, *keys_of(claims)))
 
     async def finish_gated(self, finishes: Sequence[Finish]) -> list[Held]:
         """Like `finish`, for gated executions: what they held passes on in the same transaction."""

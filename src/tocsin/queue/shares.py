@@ -7,7 +7,7 @@ What is over a limit stays in the queue.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.queue.claims import Claim
@@ -85,8 +85,3 @@ class _Flow:
         self.tokens = min(max(rate, 1.0), self.tokens + (now - self._at) * rate)
         self._at = now
         return self.tokens
-
-
-def within(allotments: Mapping[int, int], tenant_id: int, take: int) -> int:
-    """`take`, or what the tenant's cap leaves of it."""
-    return min(take, allotments.get(tenant_id, take))

@@ -78,6 +78,7 @@ class Leaser:
         failpoints: Failpoints,
         rejoin: Callable[[], Awaitable[object]],
         changed: Callable[[], None] = lambda: None,
+        heard: Callable[[Renewal], None] = lambda _: None,
     ) -> None:
         self.interval = ttl / 3
         self.node_id = node_id
@@ -89,6 +90,7 @@ class Leaser:
         self._failpoints = failpoints
         self._rejoin = rejoin
         self._changed = changed
+        self._heard = heard
 
     async def run_once(self, now: Instant) -> Report:  # noqa: ARG002 - the database's clock decides
         """Heartbeat, then move towards the fair share."""
@@ -128,6 +130,7 @@ class Leaser:
         if isinstance(self._clock, DatabaseClock):
             self._clock.observe(asked, renewal.now, self._clock.monotonic())
         self._leases.renewed(renewal.held, asked)
+        self._heard(renewal)
         await self._failpoints.reach("leaser.renewed")
         return renewal
 

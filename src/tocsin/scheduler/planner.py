@@ -64,7 +64,8 @@ class Planner:
         await self._failpoints.reach("planner.read")
         plans = self._decide(due, await self._store.calendars(due), now)
         await self._write(leases, plans, now)
-        full = len(plans) < len(due) or len(due) >= per_shard
+        unfinished = any(plan.cursor is not None and plan.cursor <= now + self._horizon for _, plan in plans)
+        full = len(plans) < len(due) or len(due) >= per_shard or unfinished
         return Report(done=len(plans), again_at=AGAIN_NOW if full else None)
 
     def _decide(self, due: list[DueJob], calendars: Calendars, now: Instant) -> list[tuple[DueJob, Plan]]:

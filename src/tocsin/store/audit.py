@@ -175,14 +175,15 @@ class Watch:
 
 
 class JobWatch(Watch):
-    """Watches a job. It is locked from the first look on, as every change does by itself."""
+    """Watches a job. The first look does not lock it, so that the change keeps its own order of locks: should another
+    change come in between, `before` is from before both, and the versions tell."""
 
     def __init__(self, tenant_id: int, origin: Origin, action: str, job_id: UUID) -> None:
         super().__init__(tenant_id, origin, action, job_object(job_id))
         self._job_id = job_id
 
     async def _look(self, session: Session) -> Any:
-        row = await session.fetchrow(f"{_JOB_COLUMNS} FOR UPDATE", CELL, self._job_id, self._tenant_id)
+        row = await session.fetchrow(_JOB_COLUMNS, CELL, self._job_id, self._tenant_id)
         return None if row is None else self._mask.job(dict(row))
 
 

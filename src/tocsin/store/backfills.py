@@ -14,6 +14,7 @@ from tocsin.domain.errors import Conflict, NotFound
 from tocsin.domain.instant import SECOND, Instant, Span
 from tocsin.domain.job import CATCH_UP_PRIORITY
 from tocsin.domain.schedule import Schedule
+from tocsin.store.calendars import blackouts_of
 from tocsin.store.jobs import CELL, no_job
 
 _IDLE: Final[Span] = SECOND
@@ -42,8 +43,8 @@ class BackfillStore:
     async def define(self, tenant_id: int, job_id: UUID, new: NewBackfill, total: int) -> int:
         """Write a backfill down; a scheduler takes it from there."""
         row = await self._database.fetchrow(
-            "INSERT INTO backfills (tenant_id, cell, job_id, shard, range_from, range_to, mode, direction, pace,"
-            " max_parallel, total) SELECT $1, cell, id, shard, $3, $4, $5, $6, $7, $8, $9 FROM jobs"
+            "INSERT INTO backfills (tenant_id, cell, job_id, shard, schedule, range_from, range_to, mode, direction, pace,"
+            " max_parallel, total) SELECT $1, cell, id, shard, schedule, $3, $4, $5, $6, $7, $8, $9 FROM jobs"
             " WHERE cell = $10 AND id = $2 AND tenant_id = $1 RETURNING id, pg_notify('tocsin', 'backfill')",
             tenant_id,
             job_id,
@@ -59,6 +60,19 @@ class BackfillStore:
         if row is None:
             raise no_job(job_id)
         return int(row["id"])
+
+    async def missing(self, job_id: UUID, fires: Sequence[Instant]) -> list[Instant]:
+        """Those of these fire times that have no execution of their own, finished or not."""
+        rows = await self._database.fetch(
+            "SELECT f.fire_at FROM unnest($3::timestamptz[]) WITH ORDINALITY AS f (fire_at, place)"
+            " WHERE NOT EXISTS (SELECT FROM history h WHERE h.cell = $1 AND h.job_id = $2 AND h.fire_at = f.fire_at"
+            " AND h.state <> 'skipped') AND NOT EXISTS"
+            " (SELECT FROM executions e WHERE e.cell = $1 AND e.job_id = $2 AND e.fire_at = f.fire_at) ORDER BY f.place",
+            CELL,
+            job_id,
+            list(fires),
+        )
+        return [row["fire_at"] for row in rows]
 
     async def get(self, tenant_id: int, backfill_id: int) -> Record:
         """One backfill with how many of its executions are live."""
@@ -137,13 +151,9 @@ class BackfillStore:
         return queued, step.wait
 
     async def _queue(self, session: Session, row: Record, take: int, now: Instant) -> int:
-        job = await session.fetchrow(
-            "SELECT schedule FROM jobs WHERE cell = $1 AND id = $2", CELL, row["job_id"]
-        )
-        if job is None:
-            return 0
-        schedule = msgspec.json.decode(job["schedule"], type=Schedule)
-        fires = fires_of(schedule, row["range_from"], row["range_to"], Order(row["direction"]))
+        schedule = msgspec.json.decode(row["schedule"], type=Schedule)
+        blackouts = await blackouts_of(session, row["tenant_id"], schedule)
+        fires = fires_of(schedule, row["range_from"], row["range_to"], Order(row["direction"]), blackouts)
         chosen = fires[row["position"] : row["position"] + take]
         done = await session.fetchrow(
             _sql("plan_backfill"),

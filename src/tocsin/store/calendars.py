@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from tocsin.db.pool import Database, Record, Session
-from tocsin.domain.blackout import CalendarRange, Range, read_ranges
+from tocsin.domain.blackout import NO_BLACKOUTS, Blackouts, CalendarRange, Range, read_ranges
 from tocsin.domain.errors import Conflict, NotFound, Refused
+from tocsin.domain.schedule import Schedule, blackout_dates
 
 _decode = msgspec.json.Decoder(list[CalendarRange]).decode
 
@@ -74,6 +75,14 @@ async def ranges_of(session: Session, tenant_id: int, names: Sequence[str]) -> l
     if missing:
         raise Refused(f"no calendar {min(missing)!r}", field="schedule.exclude.calendars")
     return [pair for row in rows for pair in read_ranges(_decode(row["ranges"]))]
+
+
+async def blackouts_of(session: Session, tenant_id: int, schedule: Schedule) -> Blackouts:
+    """When a schedule of this tenant does not fire."""
+    if schedule.exclude is None:
+        return NO_BLACKOUTS
+    ranges = await ranges_of(session, tenant_id, schedule.exclude.calendars)
+    return Blackouts([*blackout_dates(schedule), *ranges], schedule.exclude.policy)
 
 
 async def ranges_by_calendar(

@@ -20,9 +20,9 @@ from tocsin.domain.errors import Conflict, Stale
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import SECOND, Instant, format_instant, parse_span
 from tocsin.domain.job import CATCH_UP_PRIORITY, Definition
-from tocsin.domain.planning import Fire, Plan, Skip, plan, terms_of
-from tocsin.domain.policy import Policies
-from tocsin.domain.schedule import Schedule, rule_of
+from tocsin.domain.planning import Fire, Plan, Skip, Terms, plan, terms_of
+from tocsin.domain.policy import MISFIRE_THRESHOLD, Misfire, MisfirePolicy, Policies
+from tocsin.domain.schedule import Rule, Schedule, rule_of
 from tocsin.store.calendars import ranges_of
 from tocsin.store.jobs import CELL, TAG_SEPARATOR, name_taken, no_job
 
@@ -48,10 +48,14 @@ class JobControl:
     async def cancel(self, tenant_id: int, job_id: UUID, reason: str) -> Cancelled:
         """End a job: nothing of it starts any more once this returns."""
         async with self._database.transaction() as session:
+            # Before the job's lock, as the backfiller does it: it must not queue what was just called off.
+            await _end_backfills(session, tenant_id, job_id)
             job = await _lock(session, tenant_id, job_id)
-            if job["state"] in ("completed", "cancelled"):
+            if job["state"] == "cancelled":
                 raise _wrong_state("cancel", job)
             done = await _call_off(session, job_id, reason)
+            if job["state"] == "completed" and done == Cancelled(0, 0):
+                raise _wrong_state("cancel", job)
             if job["kind"] == "once" and job["next_fire_at"] is not None:
                 await session.execute(_sql("cancel_paused"), CELL, job_id, reason)
             if job["kind"] == "once" and done == Cancelled(0, 0) and job["next_fire_at"] is None:
@@ -75,6 +79,7 @@ class JobControl:
     async def delete(self, tenant_id: int, job_id: UUID) -> Cancelled:
         """Remove a job. Its history stays until retention takes it."""
         async with self._database.transaction() as session:
+            await _end_backfills(session, tenant_id, job_id)
             await _lock(session, tenant_id, job_id)
             done = await _call_off(session, job_id, "job deleted")
             await session.execute("DELETE FROM jobs WHERE cell = $1 AND id = $2", CELL, job_id)
@@ -86,9 +91,11 @@ class JobControl:
         """Hold a job's fires. Returns how many planned executions were taken back out of the queue."""
         async with self._database.transaction() as session:
             job = await _lock(session, tenant_id, job_id)
-            if job["state"] != "active":
+            if job["state"] not in ("active", "completed"):
                 raise _wrong_state("pause", job)
             held = await _take_back(session, job_id, _BEGINNING)
+            if job["state"] == "completed" and not held:
+                raise _wrong_state("pause", job)
             if job["kind"] == "once" and not held:
                 raise Conflict("cannot pause: the job's only execution has already started")
             await session.execute(
@@ -141,10 +148,12 @@ class JobControl:
             held = await _take_back(session, job_id, now if job["kind"] == "recurring" else _BEGINNING)
             if job["kind"] == "once" and not held and job["state"] == "active":
                 raise Conflict("cannot change: the job's only execution has already started")
+            owed = await self._plan_what_is_owed(session, job, definition.schedule, now)
             await self._write_definition(session, job_id, definition)
             cursor = _new_cursor(job, definition.schedule, held, now)
             fires_taken = len(held) if job["kind"] == "recurring" else 0
             if job["state"] == "paused":
+                await session.execute(_sql("skip_fires"), CELL, job_id, _skips(owed))
                 await session.execute(
                     "UPDATE jobs SET next_fire_at = $3, fire_count = fire_count - $4, version = version + 1,"
                     " updated_at = tocsin_now() WHERE cell = $1 AND id = $2",
@@ -154,20 +163,21 @@ class JobControl:
                     fires_taken,
                 )
                 return
-            ahead = await self._plan_ahead(session, job, definition, cursor, fires_taken, now)
-            await _replan(session, job_id, definition.policies, ahead, fires_taken)
+            fired = job["fire_count"] - fires_taken + len(owed.fires)
+            ahead = await self._plan_ahead(session, job, definition, cursor, fired, now)
+            await _replan(session, job_id, definition.policies, owed.followed_by(ahead), fires_taken)
             await session.execute("SELECT pg_notify('tocsin', 'plan ready')")
 
     async def skip_next(self, tenant_id: int, job_id: UUID) -> Instant:
         """Leave the next fire out. Returns its fire time."""
         async with self._database.transaction() as session:
             job = await _lock(session, tenant_id, job_id)
-            if job["state"] != "active" or job["kind"] != "recurring":
+            if job["state"] not in ("active", "completed") or job["kind"] != "recurring":
                 raise _wrong_state("skip the next fire of", job)
             row = await session.fetchrow(_sql("skip_execution"), CELL, job_id)
             if row is not None:
                 return int(row["fire_at"])
-            if job["next_fire_at"] is None:
+            if job["state"] == "completed" or job["next_fire_at"] is None:
                 raise Conflict("the schedule never fires again")
             fire = int(job["next_fire_at"])
             following = rule_of(_schedule(job["schedule"])).next_fire(fire)
@@ -230,7 +240,26 @@ class JobControl:
         terms = terms_of(schedule, policies, job["id"], job["fire_count"], ranges, missed_reason="paused")
         terms = msgspec.structs.replace(terms, decided=await _decided(session, job["id"], cursor))
         # As far as anything was planned before the pause: the planner, which goes on from there, looks at no history.
-        return plan(rule_of(schedule), cursor, terms, live_from=now, until=now + self._horizon)
+        return await _plan_all(session, rule_of(schedule), cursor, terms, now, now + self._horizon)
+
+    async def _plan_what_is_owed(self, session: Session, job: Record, new: Schedule, now: Instant) -> Plan:
+        """What a schedule that is about to be replaced has named up to now and nobody has decided yet.
+
+        It goes by the misfire policy, as if the planner had come just before the change. A paused job fires
+        nothing: what it missed by the old schedule stays missed.
+        """
+        old, policies, cursor = _schedule(job["schedule"]), _policies(job["policies"]), job["next_fire_at"]
+        if job["kind"] == "once" or old == new or cursor is None or cursor > now:
+            return Plan([], [], None)
+        if job["state"] == "paused":
+            terms, live_from = Terms(Misfire(MisfirePolicy.SKIP), missed_reason="paused"), now + 1
+        else:
+            names = old.exclude.calendars if old.exclude else ()
+            ranges = await ranges_of(session, job["tenant_id"], names)
+            terms = terms_of(old, policies, job["id"], job["fire_count"], ranges)
+            live_from = now - MISFIRE_THRESHOLD
+        terms = msgspec.structs.replace(terms, decided=await _decided(session, job["id"], cursor))
+        return await _plan_all(session, rule_of(old), cursor, terms, live_from, now)
 
     async def _plan_ahead(
         self,
@@ -238,10 +267,10 @@ class JobControl:
         job: Record,
         definition: Definition,
         cursor: Instant | None,
-        taken: int,
+        fired: int,
         now: Instant,
     ) -> Plan:
-        """What a changed job fires within the horizon."""
+        """What a changed job fires within the horizon. `fired` is how often it has fired so far."""
         schedule = definition.schedule
         if cursor is None:
             return Plan([], [], None)
@@ -250,9 +279,10 @@ class JobControl:
         ranges = await ranges_of(
             session, job["tenant_id"], schedule.exclude.calendars if schedule.exclude else ()
         )
-        terms = terms_of(schedule, definition.policies, job["id"], job["fire_count"] - taken, ranges)
+        terms = terms_of(schedule, definition.policies, job["id"], fired, ranges)
         terms = msgspec.structs.replace(terms, decided=await _decided(session, job["id"], cursor))
-        return plan(rule_of(schedule), cursor, terms, live_from=cursor, until=now + self._horizon)
+        live_from = now - MISFIRE_THRESHOLD
+        return await _plan_all(session, rule_of(schedule), cursor, terms, live_from, now + self._horizon)
 
     async def _write_definition(self, session: Session, job_id: UUID, definition: Definition) -> None:
         try:
@@ -306,6 +336,29 @@ async def _decided(session: Session, job_id: UUID, cursor: Instant) -> Blackouts
     return Blackouts((row["fire_at"], (row["fire_until"] or row["fire_at"]) + 1) for row in rows)
 
 
+async def _plan_all(
+    session: Session, rule: Rule, cursor: Instant, terms: Terms, live_from: Instant, until: Instant
+) -> Plan:
+    """Plan in bounded steps until `until` is reached, however much was missed."""
+    done = plan(rule, cursor, terms, live_from=live_from, until=until)
+    while done.cursor is not None and done.cursor <= until:
+        # Between two steps others have their turn, and the database hears that the transaction is alive.
+        await session.execute("SELECT true")
+        left = None if terms.fires_left is None else terms.fires_left - len(done.fires)
+        rest = msgspec.structs.replace(terms, fires_left=left)
+        done = done.followed_by(plan(rule, done.cursor, rest, live_from=live_from, until=until))
+    return done
+
+
+async def _end_backfills(session: Session, tenant_id: int, job_id: UUID) -> None:
+    await session.execute(
+        "UPDATE backfills SET state = 'cancelled', finished_at = tocsin_now()"
+        " WHERE tenant_id = $1 AND job_id = $2 AND state = 'running'",
+        tenant_id,
+        job_id,
+    )
+
+
 async def _replan(
     session: Session, job_id: UUID, policies: Policies | str, done: Plan, taken: int = 0
 ) -> None:
@@ -313,15 +366,6 @@ async def _replan(
     within = (_policies(policies) if isinstance(policies, str) else policies).start_within
     start_within = None if within is None else parse_span(within, "start_within")
     fires = columns([_fire_row(fire, start_within) for fire in done.fires], 5)
-    skips = [
-        {
-            "first": format_instant(s.first),
-            "last": format_instant(s.last),
-            "count": s.count,
-            "reason": s.reason,
-        }
-        for s in done.skips
-    ]
     await session.execute(
         _sql("replan_job"),
         CELL,
@@ -329,8 +373,22 @@ async def _replan(
         done.cursor,
         len(done.fires) - taken,
         *fires,
-        _json(skips),
+        _skips(done),
         CATCH_UP_PRIORITY,
+    )
+
+
+def _skips(done: Plan) -> str:
+    return _json(
+        [
+            {
+                "first": format_instant(skip.first),
+                "last": format_instant(skip.last),
+                "count": skip.count,
+                "reason": skip.reason,
+            }
+            for skip in done.skips
+        ]
     )
 
 

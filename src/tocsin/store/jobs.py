@@ -9,6 +9,7 @@ import msgspec
 from tocsin.db.conditions import Conditions, containing
 from tocsin.db.pool import Database, Record, Session, columns
 from tocsin.db.statements import statement
+from tocsin.domain.audit import Origin
 from tocsin.domain.errors import Conflict, NotFound, Refused
 from tocsin.domain.ids import job_text
 from tocsin.domain.instant import MILLISECOND, Instant, parse_span
@@ -17,6 +18,7 @@ from tocsin.domain.job import Definition
 CELL: Final = 0
 TAG_SEPARATOR: Final = "\x1f"
 _NEAR: Final = 2_500 * MILLISECOND
+_NOBODY: Final = (None, None, None)
 
 
 class NewJob(msgspec.Struct, frozen=True):
@@ -30,6 +32,8 @@ class NewJob(msgspec.Struct, frozen=True):
     """The first fire time: a one-off's only one, a recurring job's cursor."""
     due_at: Instant
     """When a one-off runs: its fire time, or now if that has passed."""
+    origin: Origin | None = None
+    """Who creates it, for the audit log."""
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,11 +83,17 @@ class JobStore:
                 if await _define(session, [job], now):
                     raise name_taken(job.definition)
                 return None
-        row = await self._database.one(
-            "SELECT request_hash, answer FROM idempotency WHERE tenant_id = $1 AND key = $2",
-            job.tenant_id,
+        return await self.first_answer(job.tenant_id, key, request_hash)
+
+    async def first_answer(self, tenant_id: int, key: str, request_hash: bytes) -> str | None:
+        """The answer to the first request with this idempotency key, if there was one that still counts."""
+        row = await self._database.fetchrow(
+            "SELECT request_hash, answer FROM idempotency WHERE tenant_id = $1 AND key = $2 AND expires_at > tocsin_now()",
+            tenant_id,
             key,
         )
+        if row is None:
+            return None
         if row["request_hash"] != request_hash:
             raise Refused("the key was used for another request", field="idempotency_key")
         first: str = row["answer"]
@@ -145,8 +155,11 @@ class _TakenNames(Exception):
 
 
 async def _define(session: Session, jobs: Sequence[NewJob], now: Instant) -> set[UUID]:
-    values = columns([_row(job) for job in jobs], 15)
-    rows = await session.fetch(_sql("define_jobs"), CELL, *values, _notice(jobs, now))
+    values = columns([_row(job) for job in jobs], 18)
+    tenants = ",".join(map(str, sorted({job.tenant_id for job in jobs})))
+    rows = await session.fetch(
+        _sql("define_jobs"), CELL, *values[:15], _notice(jobs, now), tenants, *values[15:]
+    )
     return {row["id"] for row in rows if row["id"] is not None}
 
 
@@ -175,6 +188,7 @@ def _row(job: NewJob) -> tuple[Any, ...]:
         job.fire_at,
         job.due_at,
         start_by,
+        *(_NOBODY if job.origin is None else (job.origin.actor, job.origin.request_id, job.origin.address)),
     )
 
 

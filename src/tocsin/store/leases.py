@@ -25,6 +25,8 @@ class Renewal(msgspec.Struct, frozen=True):
 
     now: Instant
     schedulers: int
+    workers: list[int]
+    """The live workers' node ids."""
     shards: int
     free: int
     held: dict[int, int]
@@ -61,7 +63,7 @@ class LeaseStore:
         if not row["known"]:
             raise OwnershipLost(f"node {node_id} was away so long that it was forgotten")
         held = dict(zip(row["held"], row["epochs"], strict=True))
-        return Renewal(row["now"], row["schedulers"], row["shards"], row["free"], held)
+        return Renewal(row["now"], row["schedulers"], row["workers"], row["shards"], row["free"], held)
 
     async def take(self, node_id: int, count: int) -> dict[int, int]:
         """Take up to `count` free shards. Returns shard to epoch."""

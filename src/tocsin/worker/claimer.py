@@ -7,7 +7,8 @@ near; notices bring that forward, and an ordinary look happens every so often in
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Final
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
@@ -15,6 +16,7 @@ from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim
 from tocsin.queue.lanes import LaneView, allot
 from tocsin.queue.postgres import PostgresQueue
+from tocsin.queue.shares import TenantShares
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
 from tocsin.worker.runner import Runner
@@ -43,6 +45,7 @@ class Claimer:
         ahead: float,
         batch: int,
         held_max: int,
+        shares: TenantShares,
         queues: tuple[str, ...] = (),
     ) -> None:
         self.interval = ahead * 0.75
@@ -56,6 +59,7 @@ class Claimer:
         self._batch = batch
         self._held_max = held_max
         self._queues = frozenset(queues)
+        self._shares = shares
         self._views: list[LaneView] = []
         self._looked_at: Instant = 0
         self.blocked = False
@@ -75,7 +79,11 @@ class Claimer:
             return Report(again_at=now + _BLOCKED)  # or as soon as the runner has room again
         if not ready:
             return self._rest(now)
-        claims = await self._queue.claim(allot(ready, room), now + self._ahead, secrets.randbits(63), now)
+        allotments = allot(ready, room, self._shares.caps(ready, self._held(), now))
+        if not allotments:
+            return Report(again_at=now + _BLOCKED)  # every tenant that has work is at its limit
+        claims = await self._queue.claim(allotments, now + self._ahead, secrets.randbits(63), now)
+        self._shares.spend(claims)
         await self._failpoints.reach("claimer.claimed")
         self._telemetry.claimed.inc(len(claims))
         self._dispatch(claims)
@@ -86,6 +94,10 @@ class Claimer:
     def forget_look(self) -> None:
         """Something new is in the queue: the next run looks again."""
         self._looked_at = 0
+
+    def _held(self) -> Iterator[Claim]:
+        """Everything this worker has claimed and not yet settled."""
+        return chain(self._timetable, self._runner.claims(), self._settler.claims())
 
     def _serves(self, view: LaneView) -> bool:
         return not self._queues or view.lane.queue in self._queues

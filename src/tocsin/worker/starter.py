@@ -55,18 +55,19 @@ class Starter:
             await self._start(due, now)
         return Report(done=len(due), again_at=AGAIN_NOW if due else self._timetable.next_at())
 
-    async def _start_by_kind(self, due: list[Claim], now: Instant) -> list[Claim]:
+    async def _start_by_kind(self, due: list[Claim], now: Instant, *, again: bool) -> list[Claim]:
         plain = [claim for claim in due if not claim.gated]
         gated = [claim for claim in due if claim.gated]
         started = await self._queue.start(plain) if plain else []
         if gated:
-            started += await self._queue.start_gated(gated, now)
+            started += await self._queue.start_gated(gated, now, again=again)
         return started
 
     def _take_due(self, now: Instant) -> list[Claim]:
         """Due claims, those first whose start was asked for without an answer: asking again is harmless."""
-        due = self._unanswered or self._timetable.pop_due(now, min(_BATCH, self._runner.free))
-        self._unanswered = []
+        if self._unanswered:
+            return self._unanswered  # they may have begun in time already, whatever the clock says now
+        due = self._timetable.pop_due(now, min(_BATCH, self._runner.free))
         for claim in [claim for claim in due if claim.start_by is not None and claim.start_by <= now]:
             due.remove(claim)
             self._runner.expire(claim)
@@ -74,8 +75,8 @@ class Starter:
 
     async def _start(self, due: list[Claim], now: Instant) -> None:
         await self._failpoints.reach("starter.before")
-        self._unanswered = due
-        started = await self._start_by_kind(due, now)
+        again, self._unanswered = bool(self._unanswered), due
+        started = await self._start_by_kind(due, now, again=again)
         self._unanswered = []
         await self._failpoints.reach("starter.started")
         self._telemetry.not_started.inc(len(due) - len(started))

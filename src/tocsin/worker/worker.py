@@ -16,11 +16,14 @@ import structlog
 from tocsin.clock import Clock
 from tocsin.db.notices import Notices
 from tocsin.domain.errors import Unavailable
+from tocsin.domain.instant import SECOND
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim
 from tocsin.queue.postgres import PostgresQueue
+from tocsin.queue.shares import Rank, TenantShares
 from tocsin.service import Loop
 from tocsin.settings import Settings
+from tocsin.store.leases import Renewal
 from tocsin.telemetry import Telemetry
 from tocsin.worker.claimer import Claimer
 from tocsin.worker.heartbeat import Heartbeat
@@ -46,6 +49,7 @@ class Worker:
         *,
         node_id: int,
     ) -> None:
+        self.rank = Rank(node_id, settings.lease_ttl)
         self._queue = queue
         self._settings = settings
         self.timetable = Timetable()
@@ -72,6 +76,7 @@ class Worker:
             batch=settings.claim_batch,
             held_max=settings.held_max,
             queues=settings.queues,
+            shares=TenantShares(self.rank),
         )
         self.heartbeat = Heartbeat(queue, self.runner, self._waiting, claim_ttl=settings.claim_ttl)
         self._claiming = Loop(self.claimer, clock)
@@ -84,6 +89,10 @@ class Worker:
     def loops(self) -> list[Loop]:
         """What must be running."""
         return [self._claiming, self._starting, self._settling, self._beating]
+
+    def heard(self, renewal: Renewal) -> None:
+        """The node's heartbeat learned who else works: our share of tenants' limits follows."""
+        self.rank.learn(renewal.workers, renewal.now / SECOND)
 
     def listen(self, notices: Notices) -> None:
         """Let notices from the database wake the parts they concern."""

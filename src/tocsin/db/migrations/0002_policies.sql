@@ -32,6 +32,7 @@ CREATE TABLE backfills (
     cell         smallint NOT NULL,
     job_id       uuid NOT NULL,
     shard        smallint NOT NULL,
+    schedule     jsonb NOT NULL,  -- as it was: a later change of the job does not move what is backfilled
     range_from   timestamptz NOT NULL,
     range_to     timestamptz NOT NULL,
     mode         text NOT NULL CHECK (mode IN ('all', 'missing')),

@@ -1,8 +1,9 @@
 -- Put claims back until they may start: at a reserved instant of their rate, or when a slot may be free.
--- Called by PostgresQueue.start_gated inside its transaction; fenced by token.
+-- Called by PostgresQueue.start_gated inside its transaction; fenced by token. What has started is not put back.
 UPDATE executions e
 SET claim_token = NULL, node_id = NULL, deadline_at = NULL, run_at = greatest(p.run_at, tocsin_now()),
     waits_for = p.waits_for
 FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::text[])
     AS p (job_id, fire_at, token, run_at, waits_for)
 WHERE e.cell = $1 AND e.job_id = p.job_id AND e.fire_at = p.fire_at AND e.claim_token = p.token
+  AND e.started_at IS NULL

@@ -1,6 +1,7 @@
 -- Every lane of a cell and when its next execution is due. Called by PostgresQueue.peek, about once a second.
 -- Locks nothing. Index: executions_ready, one probe per lane from its floor. Paused queues are left out.
-SELECT l.queue, l.priority, l.tenant_id, t.weight, n.run_at
+SELECT l.queue, l.priority, l.tenant_id, t.weight, n.run_at, (t.limits ->> 'in_flight')::integer AS in_flight,
+       (t.limits ->> 'fires_per_second')::float8 AS fires_per_second
 FROM lanes l
 JOIN tenants t ON t.id = l.tenant_id AND t.state = 'active'
 LEFT JOIN unnest($2::text[], $3::smallint[], $4::integer[], $5::timestamptz[])

@@ -13,6 +13,7 @@ WITH me AS (
 SELECT tocsin_now() AS now, EXISTS (SELECT FROM me) AS known,
        (SELECT count(*) FROM nodes WHERE 'scheduler' = ANY (roles) AND (expires_at > tocsin_now() OR id = $1))::integer
            AS schedulers,
+       ARRAY (SELECT id FROM nodes WHERE 'worker' = ANY (roles) AND (expires_at > tocsin_now() OR id = $1)) AS workers,
        (SELECT count(*) FROM shards)::integer AS shards,
        (SELECT count(*) FROM shards WHERE owner IS NULL OR expires_at <= tocsin_now())::integer AS free,
        coalesce((SELECT array_agg(shard) FROM kept), '{}') AS held,

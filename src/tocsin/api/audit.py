@@ -1,0 +1,68 @@
+"""``/v1/audit``: who changed what, when, from where.
+
+A key sees its tenant's entries. An operator who names no tenant sees those of all, and what the system did by itself.
+"""
+
+from typing import Any
+
+import msgspec
+
+from tocsin.api import wire
+from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter
+from tocsin.domain.instant import format_instant
+from tocsin.store.audit import AuditFilter, Place, shown_object, stored_object
+
+
+async def list_audit(call: Call) -> wire.AuditPage:
+    """A page, latest first."""
+    limit, thing = call.limit(), call.query.get("object")
+    where = AuditFilter(
+        actor=call.query.get("actor"),
+        action=call.query.get("action"),
+        object=None if thing is None else stored_object(thing),
+        at_from=call.instant("from"),
+        at_to=call.instant("to"),
+    )
+    place = wire.decode_cursor(call.query.get("cursor"), tuple[wire.CursorInstant, wire.CursorNumber])
+    after = Place(*place) if place else None
+    only = call.caller.only_tenant
+    if only is None:
+        rows = await call.context.whole_audit.of_all(where, after, limit)
+        owners = {row["tenant_id"] for row in rows if row["tenant_id"] is not None}
+        names = await call.context.tenants.names(sorted(owners)) if owners else {}
+    else:
+        rows = await call.context.audit.of_tenant(only, where, after, limit)
+        names = {only: call.caller.tenant}
+    cursor = wire.encode_cursor((rows[-1]["at"], rows[-1]["id"])) if len(rows) == limit else None
+    return wire.AuditPage(cursor, [_shown(row, names) for row in rows])
+
+
+def _shown(row: Any, names: dict[int, str]) -> wire.AuditEntry:
+    return wire.AuditEntry(
+        at=format_instant(row["at"]),
+        tenant=names.get(row["tenant_id"]),
+        actor=row["actor"],
+        action=row["action"],
+        object=shown_object(row["object"]),
+        before=None if row["before"] is None else msgspec.json.decode(row["before"]),
+        after=None if row["after"] is None else msgspec.json.decode(row["after"]),
+        request_id=row["request_id"],
+        address=row["address"],
+    )
+
+
+_TIME = {"type": "string", "format": "date-time"}
+ENDPOINTS = (
+    Endpoint(
+        method="GET", path="/v1/audit", handler=list_audit, answer=wire.AuditPage,
+        summary="Who changed what, latest first", refusals=(404,),
+        parameters=(
+            LIMIT, CURSOR,
+            Parameter("actor", "Only what this key (by id) did, or `system`"),
+            Parameter("action", "Only this action, for example job.pause"),
+            Parameter("object", "Only what was done to this: an id, or a kind and a name such as tenant:acme"),
+            Parameter("from", "Only entries of this instant or later", _TIME),
+            Parameter("to", "Only entries before this instant", _TIME),
+        ),
+    ),
+)  # fmt: skip

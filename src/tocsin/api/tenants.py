@@ -1,0 +1,127 @@
+"""``/v1/tenants``: who shares the fleet, and how much of it each may use. For operators."""
+
+from typing import Any
+
+import msgspec
+
+from tocsin.api import wire
+from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint
+from tocsin.domain.audit import Origin
+from tocsin.domain.errors import Conflict
+from tocsin.domain.instant import format_instant
+from tocsin.domain.keys import Scope
+from tocsin.domain.limits import TenantLimits, check_limits
+from tocsin.domain.tenant import TenantState, check_tenant_name, check_weight
+
+
+async def create(call: Call) -> wire.Tenant:
+    """A new tenant."""
+    new: wire.NewTenant = call.body
+    check_tenant_name(new.name)
+    check_weight(new.weight)
+    limits = wire.limits_of(new.limits)
+    check_limits(limits)
+    row = await call.context.tenants.create(new.name, new.weight, limits, origin_of(call))
+    return _shown(call, row)
+
+
+async def list_tenants(call: Call) -> wire.TenantPage:
+    """A page of tenants, by name."""
+    limit = call.limit()
+    after = wire.decode_cursor(call.query.get("cursor"), str)
+    rows = await call.context.tenants.list(after, limit)
+    cursor = wire.encode_cursor(rows[-1]["name"]) if len(rows) == limit else None
+    return wire.TenantPage(cursor, [_shown(call, row) for row in rows])
+
+
+async def show(call: Call) -> wire.Tenant:
+    """One tenant."""
+    return _shown(call, await call.context.tenants.get(call.path["tenant"]))
+
+
+async def change(call: Call) -> wire.Tenant:
+    """Change weight and limits."""
+    patch: wire.TenantPatch = call.body
+    weight = None if patch.weight is msgspec.UNSET else patch.weight
+    if weight is not None:
+        check_weight(weight)
+    limits = {} if patch.limits is msgspec.UNSET else msgspec.to_builtins(patch.limits)
+    check_limits(msgspec.convert(limits, TenantLimits))
+    return _shown(
+        call, await call.context.tenants.change(call.path["tenant"], weight, limits, origin_of(call))
+    )
+
+
+async def suspend(call: Call) -> wire.Tenant:
+    """Refuse a tenant's keys and let its fires wait."""
+    name, reason = call.path["tenant"], call.reason()
+    row = await call.context.tenants.get(name)
+    key = await call.context.keys.get(call.caller.key_id, None)
+    if row["id"] == key["tenant_id"]:
+        raise Conflict(
+            "cannot suspend the tenant that this key belongs to: nobody could resume it with the key"
+        )
+    return await _set_state(call, TenantState.SUSPENDED, reason)
+
+
+async def resume(call: Call) -> wire.Tenant:
+    """Let a tenant go on."""
+    return await _set_state(call, TenantState.ACTIVE, None)
+
+
+async def _set_state(call: Call, state: TenantState, reason: str | None) -> wire.Tenant:
+    row = await call.context.tenants.set_state(call.path["tenant"], state, reason, origin_of(call))
+    call.context.authenticator.forget()
+    return _shown(call, row)
+
+
+def origin_of(call: Call) -> Origin:
+    """Who asks, for a store that notes its changes itself."""
+    if call.trail is None:
+        raise LookupError("a call that changes something has a trail")
+    return call.trail.creates()
+
+
+def _shown(call: Call, row: Any) -> wire.Tenant:
+    own = msgspec.json.decode(row["limits"], type=TenantLimits)
+    in_force = own.over(call.context.authenticator.defaults)
+    return wire.Tenant(
+        row["name"],
+        row["state"],
+        row["state_reason"],
+        row["weight"],
+        wire.limits_view(own),
+        wire.limits_view(in_force),
+        format_instant(row["created_at"]),
+        format_instant(row["updated_at"]),
+    )
+
+
+_TENANT = "/v1/tenants/{tenant}"
+ENDPOINTS = (
+    Endpoint(
+        method="POST", path="/v1/tenants", handler=create, summary="Create a tenant", body=wire.NewTenant,
+        answer=wire.Tenant, status=201, scope=Scope.ADMIN, refusals=(409,),
+    ),
+    Endpoint(
+        method="GET", path="/v1/tenants", handler=list_tenants, summary="List tenants, by name", answer=wire.TenantPage,
+        parameters=(LIMIT, CURSOR), scope=Scope.ADMIN,
+    ),
+    Endpoint(
+        method="GET", path=_TENANT, handler=show, summary="Show a tenant", answer=wire.Tenant, scope=Scope.ADMIN,
+        refusals=(404,),
+    ),
+    Endpoint(
+        method="PATCH", path=_TENANT, handler=change, body=wire.TenantPatch, answer=wire.Tenant, scope=Scope.ADMIN,
+        summary="Change a tenant's weight and limits; within seconds the whole fleet keeps to them", refusals=(404,),
+    ),
+    Endpoint(
+        method="POST", path=_TENANT + "/suspend", handler=suspend, body=wire.Reason, body_required=False,
+        answer=wire.Tenant, scope=Scope.ADMIN, refusals=(404, 409),
+        summary="Suspend a tenant: its keys are refused, its fires wait, nothing is lost",
+    ),
+    Endpoint(
+        method="POST", path=_TENANT + "/resume", handler=resume, body=wire.Nothing, body_required=False,
+        answer=wire.Tenant, scope=Scope.ADMIN, refusals=(404, 409), summary="Let a suspended tenant go on",
+    ),
+)  # fmt: skip
