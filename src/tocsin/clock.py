@@ -3,7 +3,8 @@
 Nodes run on database time: `DatabaseClock` keeps the offset between the database's clock and this process's
 monotonic clock, so a wrong or jumping wall clock on a node changes nothing. The offset comes from exchanges
 with the database (who asks records its own time before and after); of the recent samples the one with the
-shortest round trip is believed, because its error is at most half of that trip.
+shortest round trip is believed. The clock may be behind the database's by that trip, but never ahead of it:
+nothing may fire early, however long an exchange took.
 """
 
 import time
@@ -49,8 +50,11 @@ class DatabaseClock:
         return time.monotonic()
 
     def observe(self, asked: float, database_now: Instant, answered: float) -> None:
-        """Learn from one exchange: monotonic seconds around it and the instant the database gave."""
-        self._samples.append(_Sample(answered - asked, database_now / SECOND - (asked + answered) / 2))
+        """Learn from one exchange: monotonic seconds around it and the instant the database gave.
+
+        The database looked at its clock at some moment of the exchange, at the latest when it answered.
+        """
+        self._samples.append(_Sample(answered - asked, database_now / SECOND - answered))
         self._offset = min(self._samples).offset
 
     def forget(self) -> None:
@@ -59,8 +63,8 @@ class DatabaseClock:
 
     @property
     def uncertainty(self) -> float:
-        """Half of the believed round trip, in seconds."""
-        return min(self._samples).round_trip / 2 if self._samples else float("inf")
+        """How far behind it may be, in seconds: the believed round trip."""
+        return min(self._samples).round_trip if self._samples else float("inf")
 
 
 class VirtualClock:

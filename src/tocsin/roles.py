@@ -17,11 +17,13 @@ import structlog
 
 import tocsin
 from tocsin.api.app import build_app
-from tocsin.api.context import make_context
+from tocsin.api.auth import KeyUse
+from tocsin.api.context import Context, make_context
 from tocsin.api.server import serve
 from tocsin.clock import DatabaseClock
 from tocsin.db.notices import Notices
 from tocsin.db.pool import Database, open_database
+from tocsin.db.wall import open_walled
 from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.errors import Refused, Unavailable
 from tocsin.domain.target import HttpTarget
@@ -96,9 +98,14 @@ class Node:
         leaser = self._leaser(lease_store, leases, node_id, _wake_all(scheduler), worker)
         leasing = Loop(leaser, self._clock)
         notices.on("shards", leasing.wake)
-        api = await self._api(stop) if "api" in self._roles else None
+        api, key_use = None, None
+        if "api" in self._roles:
+            context = await self._context(database, notices)
+            key_use = KeyUse(context.authenticator, context.keys)
+            api = self._api(context, stop)
 
         loops = [leasing, *scheduler, *(worker.loops if worker else [])]
+        loops += [Loop(key_use, self._clock)] if key_use else []
         _log.info(
             "node.joined", roles=list(self._roles), name=self._name, clock_uncertainty_ms=self._uncertainty()
         )
@@ -110,9 +117,12 @@ class Node:
             loop.stop()
         if worker:
             await worker.drain()
-        leasing.stop()
+        for loop in loops:
+            loop.stop()
         await asyncio.wait(tasks, timeout=5)
         listening.cancel()
+        if key_use:
+            await self._note_last_use(key_use)
         await self._leave(leaser)
         for close in reversed(self._closing):
             await close()
@@ -202,8 +212,16 @@ class Node:
         worker.listen(notices)
         return worker
 
-    async def _api(self, stop: asyncio.Event) -> asyncio.Task[None]:
-        database = await self._open("api", size=10)
+    async def _context(self, operator: Database, notices: Notices) -> Context:
+        """What the API works with: its own connections behind the wall, the operator's beside it."""
+        database, wall = await open_walled(
+            self._url,
+            name=f"tocsin api {os.getpid()}",
+            timeout=self._settings.statement_timeout,
+            size=10,
+            mode=self._settings.row_security,
+        )
+        self._closing.append(database.close)
         row = await database.one("SELECT shard_count FROM installation")
         context = make_context(
             database,
@@ -213,10 +231,26 @@ class Node:
             shard_count=row["shard_count"],
             lease_ttl=self._settings.lease_ttl,
             horizon=self._settings.horizon,
+            operator=operator,
+            defaults=self._settings.tenant_limits,
+            wall=wall,
         )
-        return asyncio.create_task(
-            serve(build_app(context), self._settings.host, self._settings.port, stop), name="api"
+        for word in ("keys", "tenants"):
+            notices.on(word, context.authenticator.forget)
+        return context
+
+    def _api(self, context: Context, stop: asyncio.Event) -> asyncio.Task[None]:
+        settings = self._settings
+        serving = serve(
+            build_app(context), settings.host, settings.port, stop, trusted_proxies=settings.trusted_proxies
         )
+        return asyncio.create_task(serving, name="api")
+
+    async def _note_last_use(self, key_use: KeyUse) -> None:
+        try:
+            await key_use.run_once(self._clock.now())
+        except Unavailable as error:
+            _log.warning("key_use.lost", error=str(error))
 
     async def _leave(self, leaser: Leaser) -> None:
         try:

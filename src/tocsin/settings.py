@@ -2,11 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from tocsin.domain.errors import Refused
+from tocsin.domain.limits import Count, Rate, TenantLimits, check_limits
 
 _PREFIX: Final = "TOCSIN_"
 
@@ -38,6 +39,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Queues this worker serves; none named means all."""
     history_days: int = 30
     """Whole days of history kept."""
+    audit_days: int = 365
+    """Whole days of the audit log kept."""
     drain_timeout: float = 25.0
     """Seconds that running calls may take to finish after SIGTERM."""
     statement_timeout: float = 15.0
@@ -50,10 +53,30 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Ports on which public targets may be called; what is allowed by network or loopback is open on all."""
     host_concurrency: int = 64
     """How many calls a worker has under way to one host and port; more wait in line."""
+    limit_pending_jobs: Count | None = None
+    """Limits of tenants that have none of their own; see `domain.limits`."""
+    limit_payload_bytes: Count | None = None
+    limit_min_interval: str | None = None
+    limit_requests_per_second: Rate | None = None
+    limit_request_burst: Count | None = None
+    limit_in_flight: Count | None = None
+    limit_fires_per_second: Rate | None = None
+    row_security: Literal["auto", "required", "off"] = "auto"
+    """Whether API processes use the database's own wall between tenants."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses of proxies whose word about the client's address is believed."""
     admin_key: str | None = None
     log_format: str = "auto"
     log_level: str = "info"
     failpoints: str = ""
+
+    @property
+    def tenant_limits(self) -> TenantLimits:
+        """The limits of tenants that have none of their own."""
+        names = TenantLimits.__struct_fields__
+        limits = TenantLimits(**{name: getattr(self, f"limit_{name}") for name in names})
+        check_limits(limits)
+        return limits
 
 
 def load_settings(**flags: Any) -> Settings:

@@ -3,13 +3,15 @@
 import asyncio
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from tests.support.api import CONTRACT, Answer, InProcessApi, in_process_api
+from tocsin.api.batch import _lines
+from tocsin.domain.errors import Refused
 from tocsin.store.jobs import JobStore, NewJob
 
 NOOP: dict[str, Any] = {"target": {"kind": "noop"}}
@@ -151,3 +153,16 @@ def test_a_batch_that_is_all_or_none_writes_nothing_for_one_bad_item_and_names_i
         assert [problem and problem["field"] for problem in problems] == [None, "schedule.in", "schedule"]
         assert api.fetch("SELECT FROM jobs") == []
         assert [api.post("/v1/jobs:batch", jobs).json()[name] for name in ("created", "refused")] == [1, 2]
+
+
+def test_a_line_of_a_batch_that_never_ends_is_refused_early() -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(900):
+            yield b"x" * 65536
+
+    async def read() -> None:
+        async for _ in _lines(endless()):
+            raise AssertionError("a line without an end is no line")
+
+    with pytest.raises(Refused, match="a line is at most 1 MiB"):
+        asyncio.run(asyncio.wait_for(read(), 5))

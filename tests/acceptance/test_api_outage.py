@@ -73,7 +73,6 @@ DEFECT = """
 """
 
 
-@pytest.mark.xfail(strict=True, reason="tracebacks are logged with the local variables of every frame")
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_a_defect_is_answered_with_an_id_and_logged_without_the_secrets_of_the_request(
     url: str, form: str

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.postgres import temporary_directory
 from tests.support.processes import descendants_of, state_of, wait_for
-from tocsin.db import embedded
+from tocsin.db import account, embedded
 from tocsin.db.embedded import EmbeddedServer
 from tocsin.db.pool import open_connection
 from tocsin.domain.errors import Refused, Unavailable
@@ -77,9 +77,7 @@ def _pid(data: Path) -> int:
 def _account() -> pwd.struct_passwd:
     """Who the server runs as."""
     return (
-        pwd.getpwuid(os.geteuid())
-        if not AS_ROOT
-        else (embedded._lookup("postgres") or pwd.getpwnam("nobody"))
+        pwd.getpwuid(os.geteuid()) if not AS_ROOT else (account._lookup("postgres") or pwd.getpwnam("nobody"))
     )
 
 

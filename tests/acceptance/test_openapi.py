@@ -36,7 +36,7 @@ def test_the_served_document_is_this_document(url: str) -> None:
 def test_the_document_and_the_application_have_the_same_routes(url: str) -> None:
     with in_process_api(url) as api:
         served = {
-            (route.path, method)
+            (route.path_format, method)
             for route in api.app.routes
             if isinstance(route, Route)
             for method in (route.methods or set()) - {"HEAD"}

@@ -188,6 +188,21 @@ def _never_early(look: _Look) -> Iterator[Violation]:
             yield Violation("early", f"called {hit.key.fire_at - hit.at} µs early", hit.key)
 
 
+def _never_too_late(look: _Look) -> Iterator[Violation]:
+    """What has a latest start is not started later, unless somebody revives it."""
+    for key, changes in look.changes.items():
+        promise = look.promises.get(key.job_id)
+        if promise is None or promise.start_within is None or len(promise.fire_times) == 1:
+            continue
+        latest = key.fire_at + promise.start_within
+        for change in changes:
+            if change.what == "revived" or key.fire_at in promise.manual:
+                break
+            if change.state == State.RUNNING and change.attempt == 1 and change.started_at > latest:
+                yield Violation("late", f"started {change.started_at - latest} µs after its latest start", key)
+                break
+
+
 def _attempts_in_order(look: _Look) -> Iterator[Violation]:
     for row in look.run_rows():
         numbers = [attempt["number"] for attempt in row.attempts]
@@ -343,6 +358,7 @@ _RULES = (
     _legal_paths,
     _claims_in_turn,
     _never_early,
+    _never_too_late,
     _attempts_in_order,
     _calls_explained,
     _ends_are_true,

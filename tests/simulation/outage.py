@@ -50,14 +50,17 @@ TARGET = HttpTarget("http://target.example/", timeout="12h")
 SETTINGS = Settings(
     lease_ttl=400 * DAY / SECOND, claim_ttl=1800.0, claim_ahead=0.0, claim_batch=5000, concurrency=10_000
 )
-_NEXT = """
-SELECT least(
-    (SELECT min(run_at) FROM executions WHERE claim_token IS NULL),
-    (SELECT min(next_fire_at) - $1::bigint * interval '1 us' FROM jobs WHERE state = 'active' AND kind = 'recurring'),
-    (SELECT min(paused_until) FROM jobs),
-    (SELECT min(greatest(resume_at, tocsin_now() + interval '1 us')) FROM backfills WHERE state = 'running'))
-    AS instant
+# When each part has something to do next.
+_WHEN = """
+SELECT (SELECT min(run_at) FROM executions WHERE claim_token IS NULL) AS claimer,
+       (SELECT min(deadline_at) FROM executions WHERE claim_token IS NOT NULL) AS reclaimer,
+       (SELECT min(next_fire_at) - $1::bigint * interval '1 us' FROM jobs WHERE state = 'active' AND kind = 'recurring')
+           AS planner,
+       (SELECT min(paused_until) FROM jobs) AS resumer,
+       (SELECT min(resume_at) FROM backfills WHERE state = 'running') AS backfiller,
+       (SELECT tocsin_now() FROM executions WHERE cancel_requested LIMIT 1) AS heartbeat
 """
+_ORDER = ("reclaimer", "resumer", "planner", "backfiller", "claimer", "starter", "settler", "heartbeat")
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +136,9 @@ class Engine:
             PostgresQueue(self.database, node_id, self.settings.claim_ttl), {HttpTarget: self.calls}, clock,
             self.settings, telemetry, points, node_id=node_id,
         )  # fmt: skip
+        worker = (self.worker.claimer, self.worker.starter, self.worker.settler, self.worker.heartbeat)
+        parts: Any = (self.planner, self.reclaimer, self.resumer, self.backfiller, *worker)
+        self._parts = {part.name: part for part in parts}
 
     async def crash(self) -> None:
         """Lose everything in memory; the leases are free as if their time had run out."""
@@ -158,11 +164,7 @@ class Engine:
 
     async def run_until(self, end: Instant) -> None:
         """Let everything happen that is due until `end`, each thing at its instant."""
-        while True:
-            await self.settle()
-            upcoming = await self._next_instant()
-            if upcoming is None or upcoming > end:
-                break
+        while (upcoming := await self.settle()) is not None and upcoming <= end:
             await self.time.advance_to(upcoming)
         await self.time.advance_to(end)
         await self.settle()
@@ -170,29 +172,38 @@ class Engine:
     async def run_until_done(self, patience: Span = DAY) -> None:
         """Until nothing is left to do."""
         limit = self.time.now() + patience
-        while (await self._next_instant()) is not None:
-            assert self.time.now() < limit, f"still busy after {patience / SECOND} s"
-            await self.settle()
-            await self.time.advance_to(await self._next_instant() or 0)
-        await self.settle()
+        while (upcoming := await self.settle()) is not None:
+            assert upcoming < limit, f"still busy after {patience / SECOND} s"
+            await self.time.advance_to(upcoming)
 
-    async def settle(self) -> None:
-        """Let every part run until none has anything to do at this instant."""
+    async def settle(self) -> Instant | None:
+        """Let every part run until none has anything to do at this instant. Returns the next instant at which one has."""
         self.instants += 1
-        worker, busy = self.worker, True
-        await spin()
-        while busy:
-            now = self.time.now()
-            worker.claimer.forget_look()
-            if worker.runner.claims():
-                worker.heartbeat.look_for_stops()
-            busy = False
-            for part in (self.reclaimer, self.resumer, self.planner, self.backfiller, worker.claimer,
-                         worker.starter, worker.settler):  # fmt: skip
-                busy |= bool((await part.run_once(now)).done)
-            await worker.heartbeat.run_once(now)
+        while True:
             await spin()
-            busy |= worker.settler.backlog > 0
+            now = self.time.now()
+            when = await self._when()
+            due = [name for name, instant in when.items() if instant is not None and instant <= now]
+            if not due:
+                return min((instant for instant in when.values() if instant is not None), default=None)
+            for name in [name for name in _ORDER if name in due]:
+                await self._parts[name].run_once(now)
+
+    async def _when(self) -> dict[str, Instant | None]:
+        """When each part has something to do next; the calls under way are the target's part."""
+        when = dict(await self.database.one(_WHEN, self.horizon))
+        worker, now = self.worker, self.time.now()
+        worker.claimer.forget_look()
+        if when["heartbeat"] is not None:
+            worker.heartbeat.look_for_stops()
+        elif when["reclaimer"] is not None and self.calls.ends:
+            when["heartbeat"] = max(now + 1, when["reclaimer"] - round(self.settings.claim_ttl * 0.45 * SECOND))
+        when["starter"] = worker.timetable.next_at()
+        if worker.runner.free <= 0:  # both wait for a call to end
+            when["claimer"] = when["starter"] = None
+        when["settler"] = now if worker.settler.backlog else None
+        when["calls"] = min((end for end in self.calls.ends.values() if end > now), default=None)
+        return when
 
     async def ledger(self, job_id: UUID, fire_times: Sequence[Instant]) -> list[Row]:
         """What became of each fire time: history with its runs of skips told apart, and what is still live."""
@@ -217,11 +228,6 @@ class Engine:
     async def count(self, table: str, condition: str = "true", *args: Any) -> int:
         row = await self.database.one(f"SELECT count(*) AS n FROM {table} WHERE {condition}", *args)
         return int(row["n"])
-
-    async def _next_instant(self) -> Instant | None:
-        row = await self.database.one(_NEXT, self.horizon)
-        times = [row["instant"], self.worker.timetable.next_at(), *self.calls.ends.values()]
-        return min((time for time in times if time is not None), default=None)
 
 
 def play(url: str, start: Instant, story: Callable[[Engine], Awaitable[None]], **settings: Any) -> None:

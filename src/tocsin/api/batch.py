@@ -20,6 +20,7 @@ from tocsin.store.jobs import NewJob, name_taken
 
 MAX_ITEMS: Final = 10_000
 MAX_BYTES: Final = 64 * 1024 * 1024
+MAX_LINE: Final = 1024 * 1024
 _WRITE: Final = 1000
 _decode: Callable[[bytes], wire.NewJob] = msgspec.json.Decoder(wire.NewJob).decode
 
@@ -189,6 +190,8 @@ async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         size += len(chunk)
         _check_size(size)
         *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > MAX_LINE:  # what waits for its end is copied with every chunk
+            raise _TooLarge(f"a line is at most {MAX_LINE >> 20} MiB")
         for line in lines:
             if line.strip():
                 yield line

@@ -5,7 +5,9 @@ document is generated from it, and tests walk it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import msgspec
 
@@ -76,6 +78,10 @@ class Call(msgspec.Struct, frozen=True):
         """What the audit log should say about this call, where nothing else tells it. Never a secret."""
         if self.trail is not None:
             self.trail.note(object_, before=before, after=after)
+
+    def noting_job(self, job_id: UUID, action: str) -> AbstractContextManager[None]:
+        """Note what happens inside to a job that the path does not name; this call leaves no other entry."""
+        return nullcontext() if self.trail is None else self.trail.noting_job(job_id, action)
 
     def words(self, name: str) -> tuple[str, ...]:
         """A query parameter that takes several values, separated by commas."""

@@ -1,7 +1,6 @@
 """``/v1/jobs``: create, find, read, change, delete. What stops and starts a job is in `control`."""
 
 import hashlib
-from contextlib import nullcontext
 from uuid import UUID
 
 import msgspec
@@ -121,8 +120,6 @@ async def put_by_name(call: Call) -> Reply:
     if definition.kind != "recurring":
         raise Refused("only recurring jobs have unique names", field="schedule")
     await check_calendars(definition, call)
-    if call.trail is not None:
-        call.trail.leaves_nothing()  # the creation and the change are noted where they happen
     for _ in range(_TRIES):
         job_id = await call.context.jobs.by_name(call.caller.tenant_id, name)
         try:
@@ -132,8 +129,8 @@ async def put_by_name(call: Call) -> Reply:
                 await call.context.intake.define(job)
                 return _tagged(as_created(job, now), status=201)
             row = await call.context.jobs.get(call.caller.tenant_id, job_id)
-            if stored_definition(row) != definition:
-                with call.trail.watching_job(job_id, "job.update") if call.trail else nullcontext():
+            with call.noting_job(job_id, "job.update"):
+                if stored_definition(row) != definition:
                     await _replace(call, job_id, definition, row["version"])
             return _tagged(await view(call, job_id))
         except (Stale, NotFound):

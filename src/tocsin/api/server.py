@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import structlog
 import uvicorn
@@ -42,8 +42,10 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def serve(app: Starlette, host: str, port: int, stop: asyncio.Event) -> None:
-    """Answer requests; after `stop`, finish those under way."""
+async def serve(
+    app: Starlette, host: str, port: int, stop: asyncio.Event, trusted_proxies: Sequence[str] = ()
+) -> None:
+    """Answer requests; after `stop`, finish those under way. A trusted proxy says where a request came from."""
     listener = listen(host, port)
     config = uvicorn.Config(
         app,
@@ -54,6 +56,8 @@ async def serve(app: Starlette, host: str, port: int, stop: asyncio.Event) -> No
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=bool(trusted_proxies),
+        forwarded_allow_ips=list(trusted_proxies),
         timeout_graceful_shutdown=10,
     )
     server = _Server(config)

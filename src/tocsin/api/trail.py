@@ -58,8 +58,9 @@ class Trail:
         self._before = before
         self._after = after
 
-    def watching_job(self, job_id: UUID, action: str) -> AbstractContextManager[None]:
-        """Watch a job that the path does not name."""
+    def noting_job(self, job_id: UUID, action: str) -> AbstractContextManager[None]:
+        """Watch a job that the path does not name; that is all there is to note."""
+        self._noted = True
         return _watched(self, JobWatch(self._tenant_id, self.origin, action, job_id))
 
     async def follow(self, call: Call) -> Any:

@@ -11,7 +11,7 @@ The server is a child that dies with its parent where the kernel can arrange it 
 (everything was killed at once, another system), the next start finds the orphan by its pid file, stops it,
 and lets PostgreSQL recover as after any crash.
 
-PostgreSQL refuses to run as root. Started by root, it runs as another account; see `_Account`.
+PostgreSQL refuses to run as root. Started by root, it runs as another account; see `account`.
 """
 
 import asyncio
@@ -20,11 +20,9 @@ import fcntl
 import hashlib
 import importlib.util
 import os
-import pwd
 import re
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
@@ -35,6 +33,7 @@ from urllib.parse import quote
 
 import structlog
 
+from tocsin.db.account import Account
 from tocsin.db.pool import open_connection
 from tocsin.domain.errors import Refused, Unavailable
 
@@ -68,7 +67,7 @@ class EmbeddedServer:
         try:
             self.data_dir.mkdir(parents=True, exist_ok=True)
             self._own()
-            account = _Account.choose(self._cluster)
+            account = Account.choose(self._cluster, Path(_program("postgres")))
             self._prepare_directories(account)
             await _stop_orphan(self._cluster, self._sockets)
             if not (self._cluster / "PG_VERSION").exists():
@@ -119,7 +118,7 @@ class EmbeddedServer:
         lock.flush()
         self._lock = lock
 
-    def _prepare_directories(self, account: "_Account") -> None:
+    def _prepare_directories(self, account: Account) -> None:
         for directory in (self._cluster, self._sockets):
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             account.claim(directory)
@@ -127,7 +126,7 @@ class EmbeddedServer:
         log.touch(mode=0o600)
         account.give(log)
 
-    def _initialise(self, account: "_Account") -> None:
+    def _initialise(self, account: Account) -> None:
         """Make the cluster beside its place and move it there whole: a crash leaves all of it or nothing."""
         _log.info("database.initialising", directory=str(self._cluster))
         fresh = self.data_dir / "postgres.new"
@@ -153,7 +152,7 @@ class EmbeddedServer:
             raise Unavailable(f"initdb failed: {done.stderr.strip()[-500:]}")
         fresh.rename(self._cluster)
 
-    async def _launch(self, account: "_Account") -> None:
+    async def _launch(self, account: Account) -> None:
         options = [f"-c{name}={value}" for name, value in _tuning(self._sockets).items()]
         command = account.wrap([_program("postgres"), "-D", str(self._cluster), *options])
         with (self.data_dir / "postgres.log").open("ab") as log:
@@ -190,64 +189,6 @@ class EmbeddedServer:
     def _last_words(self) -> str:
         lines = (self.data_dir / "postgres.log").read_text(errors="replace").strip().splitlines()
         return " | ".join(lines[-3:])
-
-
-class _Account:
-    """Who the server runs as: ourselves, or for root an unprivileged account of this system.
-
-    A cluster keeps the account that made it. That account must be able to reach the binaries and the data
-    directory. Where a parent directory is closed to it (a checkout under /root), the server is given the one
-    capability of passing closed directories, through setpriv, instead of opening them for everybody.
-    """
-
-    def __init__(self, entry: pwd.struct_passwd | None, *, needs_passage: bool) -> None:
-        self._entry = entry
-        self._needs_passage = needs_passage
-
-    @classmethod
-    def choose(cls, cluster: Path) -> "_Account":
-        if os.geteuid() != 0:
-            return cls(None, needs_passage=False)
-        entry = _owner(cluster) or _lookup("postgres") or _lookup("nobody")
-        if entry is None:
-            raise Refused(
-                "PostgreSQL cannot run as root, and there is neither a postgres nor a nobody account"
-            )
-        closed = [*_closed_parents(cluster), *_closed_parents(Path(_program("postgres")))]
-        if closed and shutil.which("setpriv") is None:
-            raise Refused(
-                f"PostgreSQL runs as {entry.pw_name}, which cannot pass {closed[0]}",
-                field="data_dir",
-                hint=f"chmod o+x {closed[0]}, or use a --data-dir and an installation outside of it",
-            )
-        return cls(entry, needs_passage=bool(closed))
-
-    def give(self, path: Path) -> None:
-        """Make `path` the account's own."""
-        if self._entry is not None:
-            os.chown(path, self._entry.pw_uid, self._entry.pw_gid, follow_symlinks=False)
-
-    def claim(self, directory: Path) -> None:
-        """Take a directory that may have been there already; one that somebody else laid out is not for us."""
-        found = directory.lstat()
-        ours = {os.geteuid(), os.geteuid() if self._entry is None else self._entry.pw_uid}
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in ours:
-            raise Refused(f"{directory} belongs to somebody else", field="data_dir")
-        directory.chmod(0o700)
-        self.give(directory)
-
-    def wrap(self, command: list[str]) -> list[str]:
-        if self._entry is None or not self._needs_passage:
-            return command
-        ids = [f"--reuid={self._entry.pw_uid}", f"--regid={self._entry.pw_gid}", "--clear-groups"]
-        caps = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "--pdeathsig=INT"]
-        return ["setpriv", *ids, *caps, "--", *command]
-
-    def as_user(self) -> dict[str, object]:
-        """Arguments for subprocess. The working directory must be one that the account can enter."""
-        if self._entry is None or self._needs_passage:
-            return {"cwd": "/"}
-        return {"cwd": "/", "user": self._entry.pw_uid, "group": self._entry.pw_gid, "extra_groups": []}
 
 
 def _tuning(sockets: Path) -> dict[str, str | int]:
@@ -352,26 +293,3 @@ def _die_with_parent() -> Callable[[], None] | None:
         return None
     prctl = ctypes.CDLL(None).prctl
     return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
-
-
-def _lookup(account: str) -> pwd.struct_passwd | None:
-    try:
-        return pwd.getpwnam(account)
-    except KeyError:
-        return None
-
-
-def _owner(cluster: Path) -> pwd.struct_passwd | None:
-    """Whose files a cluster consists of, if there is one."""
-    try:
-        uid = (cluster / "PG_VERSION").stat().st_uid
-        return pwd.getpwuid(uid) if uid else None
-    except (OSError, KeyError):
-        return None
-
-
-def _closed_parents(path: Path) -> list[Path]:
-    """Parent directories that others may not pass."""
-    return [
-        parent for parent in path.absolute().parents if parent.exists() and not parent.stat().st_mode & 0o001
-    ]

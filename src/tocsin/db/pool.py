@@ -43,6 +43,7 @@ _AWAY: Final = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # how the driver may meet a connection that the server ended just now
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -61,6 +62,8 @@ _log = structlog.get_logger()
 
 Record = asyncpg.Record
 UniqueViolation = asyncpg.UniqueViolationError
+RoleRefused = (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError)
+"""What opening a database as a role raises when there is no such role, or the login may not turn into it."""
 
 
 class Session(Protocol):

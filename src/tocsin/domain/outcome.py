@@ -9,7 +9,7 @@ import msgspec
 
 from tocsin.domain.instant import Instant
 from tocsin.domain.lifecycle import State
-from tocsin.domain.policy import Retry, backoff, may_retry
+from tocsin.domain.policy import TIMEOUT, Retry, backoff, is_retried, may_retry
 
 _VARYING: Final = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
 
@@ -33,6 +33,10 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: dict[str, Any] | None = None
     retry_after: int | None = None
     """Microseconds that the target asked us to wait."""
+    failure: str | None = None
+    """What `retry.on` may name: ``network``, ``timeout``, a status. None: the verdict alone decides."""
+    gone: bool = False
+    """Whether the target said that it is not there any more and will not be again."""
 
 
 SUCCEEDED: Final = Outcome(Verdict.SUCCEEDED)
@@ -62,16 +66,26 @@ class TryAgain(msgspec.Struct, frozen=True):
     run_at: Instant
 
 
+def judged(outcome: Outcome, retry: Retry) -> Outcome:
+    """The outcome under a job's policy: `retry.on` says which failures are final and which are not."""
+    if outcome.failure is None or outcome.verdict not in (Verdict.FAILED, Verdict.REJECTED):
+        return outcome
+    verdict = Verdict.FAILED if is_retried(retry, outcome.failure) else Verdict.REJECTED
+    return outcome if verdict is outcome.verdict else msgspec.structs.replace(outcome, verdict=verdict)
+
+
 def decide(
     outcome: Outcome, retry: Retry, attempts_made: int, now: Instant, chance: float
 ) -> Finished | TryAgain:
-    """What follows from an outcome. `attempts_made` counts what the retry policy counts."""
+    """What follows from a judged outcome. `attempts_made` counts what the retry policy counts."""
     match outcome.verdict:
         case Verdict.SUCCEEDED:
             return Finished(State.SUCCEEDED)
         case Verdict.CANCELLED:
             return Finished(State.CANCELLED)
         case Verdict.REJECTED:
+            return Finished(State.DEAD)
+        case Verdict.TIMED_OUT if not is_retried(retry, TIMEOUT):
             return Finished(State.DEAD)
         case Verdict.FAILED | Verdict.TIMED_OUT | Verdict.LOST:
             if not may_retry(retry, attempts_made):

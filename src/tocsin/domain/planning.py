@@ -172,12 +172,9 @@ class _Step:
         if self._terms.decided or self._terms.blackouts:
             return cursor
         count = self._rule.count(cursor, oldest)
-        first = self._rule.next_fire(oldest - 1)
-        last = self._rule.next_fire(oldest - 1 - self._rule.interval)
-        if first is None or last is None:
-            return cursor
+        last = cursor + (count - 1) * self._rule.interval
         self.skips.add(cursor, count, last, self._reason("misfire_too_old"))
-        return first
+        return self._rule.next_fire(last)
 
     def _kept(self, missed: list[Instant]) -> list[Instant]:
         """Which of the missed fire times still run: the latest few that nothing else forbids."""

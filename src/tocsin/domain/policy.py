@@ -7,20 +7,28 @@ import msgspec
 
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import DAY, HOUR, MINUTE, SECOND, Span, parse_span
+from tocsin.domain.statuses import check_statuses, matches
 
 MAX_ATTEMPTS: Final = 100
 MAX_MISFIRES: Final = 1000
 MAX_PARALLEL: Final = 1000
+NETWORK: Final = "network"
+TIMEOUT: Final = "timeout"
+_RETRY_ON: Final[tuple[int | str, ...]] = (NETWORK, TIMEOUT, "5xx", 408, 425, 429)
 
 
 class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Exponential backoff: initial · multiplierⁿ up to max, of which a `jitter` share is random."""
+    """Exponential backoff: initial · multiplierⁿ up to max, of which a `jitter` share is random.
+
+    `on` lists what is worth another attempt: ``network``, ``timeout``, statuses and classes of statuses.
+    """
 
     max_attempts: int = 5
     initial_backoff: str | float = "1s"
     max_backoff: str | float = "5m"
     multiplier: float = 2.0
     jitter: float = 0.5
+    on: tuple[int | str, ...] = _RETRY_ON
 
 
 class MisfirePolicy(StrEnum):
@@ -105,6 +113,7 @@ def _check_retry(retry: Retry) -> None:
         raise Refused("multiplier lies between 1 and 100", field="retry.multiplier")
     if not 0 <= retry.jitter <= 1:
         raise Refused("jitter is a share between 0 and 1", field="retry.jitter")
+    check_statuses(retry.on, "retry.on", also=(NETWORK, TIMEOUT))
     initial = parse_span(retry.initial_backoff, "retry.initial_backoff")
     longest = parse_span(retry.max_backoff, "retry.max_backoff")
     if initial > longest:
@@ -147,6 +156,11 @@ def backoff(retry: Retry, attempt: int, chance: float) -> Span:
 def may_retry(retry: Retry, attempts_made: int) -> bool:
     """Whether the policy allows another attempt after `attempts_made`."""
     return attempts_made < retry.max_attempts
+
+
+def is_retried(retry: Retry, failure: str) -> bool:
+    """Whether this kind of failure is worth another attempt: ``network``, ``timeout``, or a status."""
+    return matches(retry.on, int(failure)) if failure.isdigit() else failure in retry.on
 
 
 # A fire time planned at most this late counts as live: takeover of a dead node's shards takes seconds, and

@@ -139,16 +139,23 @@ class _Once:
 class Every:
     """Multiples of the interval counted from the anchor: restarts and late planning cannot make it drift."""
 
-    def __init__(self, interval: Span, anchor: Instant) -> None:
+    def __init__(self, interval: Span, starts_at: Instant | None, ends_at: Instant | None) -> None:
         self.interval = interval
-        self._anchor = anchor
+        self._anchor = starts_at or 0
+        self._starts_at = starts_at
+        self._ends_at = ends_at
 
     def count(self, first: Instant, before: Instant) -> int:
         """How many fire times lie in [first, before), `first` being one."""
+        if self._ends_at is not None:
+            before = min(before, self._ends_at + 1)
         return max(0, -(-(before - first) // self.interval))
 
     def next_fire(self, after: Instant) -> Instant | None:
-        return self._anchor + ((after - self._anchor) // self.interval + 1) * self.interval
+        if self._starts_at is not None and after < self._starts_at:
+            return self._starts_at if self._ends_at is None or self._starts_at <= self._ends_at else None
+        fire = self._anchor + ((after - self._anchor) // self.interval + 1) * self.interval
+        return None if self._ends_at is not None and fire > self._ends_at else fire
 
 
 class _Cron:
@@ -182,11 +189,13 @@ def _rule_of(schedule: Schedule) -> Rule:
     ends_at = _instant(schedule.ends_at, "ends_at")
     if starts_at is not None and ends_at is not None and ends_at < starts_at:
         raise Refused("ends_at lies before starts_at", field="schedule.ends_at")
-    rule = _bare_rule(schedule, starts_at)
-    return rule if starts_at is None and ends_at is None else _Window(rule, starts_at, ends_at)
+    rule = _bare_rule(schedule, starts_at, ends_at)
+    if isinstance(rule, Every) or (starts_at is None and ends_at is None):
+        return rule  # an interval knows its own window
+    return _Window(rule, starts_at, ends_at)
 
 
-def _bare_rule(schedule: Schedule, starts_at: Instant | None) -> Rule:
+def _bare_rule(schedule: Schedule, starts_at: Instant | None, ends_at: Instant | None) -> Rule:
     if schedule.any_of is not None:
         return _Union([_rule_of(part) for part in schedule.any_of])
     if schedule.at is not None:
@@ -197,7 +206,7 @@ def _bare_rule(schedule: Schedule, starts_at: Instant | None) -> Rule:
             raise Refused("the shortest interval is 1s", field="schedule.every")
         if interval > 3660 * DAY:
             raise Refused("the longest interval is ten years", field="schedule.every")
-        return Every(interval, starts_at or 0)
+        return Every(interval, starts_at, ends_at)
     cron = Cron.parse(schedule.cron or "", "schedule.cron")
     return _Cron(cron, zone_of(schedule.time_zone or "UTC"), schedule.dst or Dst.CRON)
 

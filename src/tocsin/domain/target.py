@@ -8,6 +8,8 @@ import msgspec
 
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import HOUR, SECOND, Span, parse_span
+from tocsin.domain.secrets import SecretRef, check_secret_name
+from tocsin.domain.statuses import check_statuses, matches
 
 DEFAULT_TIMEOUT: Final = 30 * SECOND
 MAX_TIMEOUT: Final = 24 * HOUR
@@ -20,10 +22,38 @@ _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]{0,4096}")
 _OURS: Final = frozenset(
     {
         "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "expect",
-        "te", "trailer", "upgrade", "idempotency-key",
+        "te", "trailer", "upgrade", "idempotency-key", "traceparent",
     }
 )  # fmt: skip
-_OUR_PREFIX: Final = "tocsin-"
+_OUR_PREFIXES: Final = ("tocsin-", "webhook-")
+_SUCCESS: Final[tuple[int | str, ...]] = ("2xx",)
+_MAX_CREDENTIAL: Final = 4096
+Value = str | SecretRef
+
+
+class BearerAuth(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="bearer",
+):
+    """`Authorization: Bearer …`."""
+
+    token: Value
+
+
+class BasicAuth(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="basic"
+):
+    """`Authorization: Basic …`: a user name, which has no colon, and a password."""
+
+    username: Value
+    password: Value
+
+
+Auth = BearerAuth | BasicAuth
 
 
 class HttpTarget(
@@ -33,9 +63,12 @@ class HttpTarget(
 
     url: str
     method: str = "POST"
-    headers: dict[str, str] = {}
+    headers: dict[str, Value] = {}
     body: Any = None
     timeout: str | float | None = None
+    auth: Auth | None = None
+    expect: tuple[int | str, ...] = _SUCCESS
+    """The statuses that count as success."""
 
 
 class NoopTarget(
@@ -58,6 +91,11 @@ def timeout_of(target: Target, of_job: str | float | None = None) -> Span:
     of_target = target.timeout if isinstance(target, HttpTarget) else None
     given = [parse_span(value, "timeout") for value in (of_target, of_job) if value is not None]
     return min(given, default=DEFAULT_TIMEOUT)
+
+
+def is_expected(target: HttpTarget, status: int) -> bool:
+    """Whether an answer with this status is a success."""
+    return matches(target.expect, status)
 
 
 def body_of(target: HttpTarget) -> tuple[bytes, str | None]:
@@ -84,19 +122,44 @@ def _check_http(target: HttpTarget) -> None:
         timeout = parse_span(target.timeout, "target.timeout")
         if not SECOND // 10 <= timeout <= MAX_TIMEOUT:
             raise Refused("a timeout lies between 0.1s and 24h", field="target.timeout")
+    if not target.expect:
+        raise Refused("at least one status must count as success", field="target.expect")
+    check_statuses(target.expect, "target.expect")
+    _check_auth(target)
     if _is_deeper(target.body, MAX_DEPTH):
         raise Refused(f"the body is nested deeper than {MAX_DEPTH} levels", field="target.body")
     if len(body_of(target)[0]) > MAX_BODY:
         raise Refused(f"the body is larger than {MAX_BODY // 1024} KiB", field="target.body")
 
 
-def _check_header(name: str, value: str) -> None:
+def _check_auth(target: HttpTarget) -> None:
+    if target.auth is None:
+        return
+    if any(name.lower() == "authorization" for name in target.headers):
+        raise Refused("the header Authorization is given too", field="target.auth")
+    for name in target.auth.__struct_fields__:
+        field = f"target.auth.{name}"
+        value = getattr(target.auth, name)
+        if isinstance(value, SecretRef):
+            check_secret_name(value.secret, field)
+        elif len(value) > _MAX_CREDENTIAL or not _HEADER_VALUE.fullmatch(value):
+            raise Refused(
+                "a credential has at most 4096 Latin-1 characters, none of them control", field=field
+            )
+    user = target.auth.username if isinstance(target.auth, BasicAuth) else ""
+    if isinstance(user, str) and ":" in user:
+        raise Refused("a user name has no colon", field="target.auth.username")
+
+
+def _check_header(name: str, value: Value) -> None:
     field = f"target.headers.{name[:64]}"
     if not _HEADER_NAME.fullmatch(name):
         raise Refused("not a valid header name", field=field)
-    if name.lower() in _OURS or name.lower().startswith(_OUR_PREFIX):
+    if name.lower() in _OURS or name.lower().startswith(_OUR_PREFIXES):
         raise Refused("this header is set by Tocsin", field=field)
-    if not _HEADER_VALUE.fullmatch(value):
+    if isinstance(value, SecretRef):
+        check_secret_name(value.secret, field)
+    elif not _HEADER_VALUE.fullmatch(value):
         raise Refused("a header value has at most 4096 Latin-1 characters, none of them control", field=field)
 
 

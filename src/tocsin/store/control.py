@@ -13,8 +13,9 @@ from uuid import UUID
 
 import msgspec
 
-from tocsin.db.pool import Database, Record, Session, UniqueViolation, columns
+from tocsin.db.pool import Database, Record, Session, UniqueViolation, columns, witnessed
 from tocsin.db.statements import statement
+from tocsin.domain.audit import SYSTEM
 from tocsin.domain.blackout import Blackouts
 from tocsin.domain.errors import Conflict, Stale
 from tocsin.domain.ids import ExecutionKey
@@ -23,6 +24,7 @@ from tocsin.domain.job import CATCH_UP_PRIORITY, Definition
 from tocsin.domain.planning import Fire, Plan, Skip, Terms, plan, terms_of
 from tocsin.domain.policy import MISFIRE_THRESHOLD, Misfire, MisfirePolicy, Policies
 from tocsin.domain.schedule import Rule, Schedule, rule_of
+from tocsin.store.audit import JobWatch
 from tocsin.store.calendars import ranges_of
 from tocsin.store.jobs import CELL, TAG_SEPARATOR, name_taken, no_job
 
@@ -98,20 +100,30 @@ class JobControl:
                 raise _wrong_state("pause", job)
             if job["kind"] == "once" and not held:
                 raise Conflict("cannot pause: the job's only execution has already started")
-            await session.execute(
-                "UPDATE jobs SET state = 'paused', state_reason = $3, paused_until = $4, next_fire_at = $5,"
-                " fire_count = fire_count - $6, version = version + 1, updated_at = tocsin_now()"
-                " WHERE cell = $1 AND id = $2",
-                CELL,
-                job_id,
-                reason,
-                until,
-                _earliest(held, job),
-                len(held) if job["kind"] == "recurring" else 0,
-            )
+            await _hold(session, job, held, reason, until)
             if until is not None:
                 await session.execute("SELECT pg_notify('tocsin', 'pauses')")
             return len(held)
+
+    async def pause_gone(
+        self, tenant_id: int, key: ExecutionKey, token: int, target: str, reason: str
+    ) -> bool:
+        """Pause a recurring job because its target said that it is gone. Whether that was done.
+
+        Fenced twice: the claim that heard it must still be held, and the job must still have that target.
+        """
+        watch = JobWatch(tenant_id, SYSTEM, "job.pause", key.job_id)
+        with witnessed(watch):
+            async with self._database.transaction() as session:
+                job = await session.fetchrow(_sql("lock_job"), CELL, key.job_id, tenant_id)
+                if job is None or job["state"] != "active" or job["kind"] != "recurring":
+                    return False
+                row = await session.fetchrow(_sql("heard_by_holder"), CELL, *key, token, target)
+                if row is None:
+                    return False
+                held = await _take_back(session, key.job_id, _BEGINNING)
+                await _hold(session, job, held, reason, None)
+        return True
 
     async def resume(self, tenant_id: int, job_id: UUID, now: Instant, *, dry_run: bool = False) -> Plan:
         """Let a paused job fire again. What it missed meanwhile goes by its misfire policy.
@@ -321,6 +333,23 @@ async def _call_off(session: Session, job_id: UUID, reason: str) -> Cancelled:
 
 async def _take_back(session: Session, job_id: UUID, after: Instant) -> list[Instant]:
     return [row["fire_at"] for row in await session.fetch(_sql("take_back"), CELL, job_id, after)]
+
+
+async def _hold(
+    session: Session, job: Record, held: Sequence[Instant], reason: str | None, until: Instant | None
+) -> None:
+    """Pause a locked job whose planned fires `held` were taken back."""
+    await session.execute(
+        "UPDATE jobs SET state = 'paused', state_reason = $3, paused_until = $4, next_fire_at = $5,"
+        " fire_count = fire_count - $6, version = version + 1, updated_at = tocsin_now()"
+        " WHERE cell = $1 AND id = $2",
+        CELL,
+        job["id"],
+        reason,
+        until,
+        _earliest(held, job),
+        len(held) if job["kind"] == "recurring" else 0,
+    )
 
 
 async def _decided(session: Session, job_id: UUID, cursor: Instant) -> Blackouts:

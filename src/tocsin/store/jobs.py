@@ -18,6 +18,7 @@ from tocsin.domain.job import Definition
 CELL: Final = 0
 TAG_SEPARATOR: Final = "\x1f"
 _NEAR: Final = 2_500 * MILLISECOND
+_FIRST_ANSWER: Final = "SELECT request_hash, answer FROM idempotency WHERE tenant_id = $1 AND key = $2"
 _NOBODY: Final = (None, None, None)
 
 
@@ -83,21 +84,13 @@ class JobStore:
                 if await _define(session, [job], now):
                     raise name_taken(job.definition)
                 return None
-        return await self.first_answer(job.tenant_id, key, request_hash)
+        row = await self._database.one(_FIRST_ANSWER, job.tenant_id, key)
+        return _same_request(row, request_hash)
 
     async def first_answer(self, tenant_id: int, key: str, request_hash: bytes) -> str | None:
         """The answer to the first request with this idempotency key, if there was one that still counts."""
-        row = await self._database.fetchrow(
-            "SELECT request_hash, answer FROM idempotency WHERE tenant_id = $1 AND key = $2 AND expires_at > tocsin_now()",
-            tenant_id,
-            key,
-        )
-        if row is None:
-            return None
-        if row["request_hash"] != request_hash:
-            raise Refused("the key was used for another request", field="idempotency_key")
-        first: str = row["answer"]
-        return first
+        row = await self._database.fetchrow(f"{_FIRST_ANSWER} AND expires_at > tocsin_now()", tenant_id, key)
+        return None if row is None else _same_request(row, request_hash)
 
     async def by_name(self, tenant_id: int, name: str) -> UUID | None:
         """The recurring job that has the name: one that can still fire."""
@@ -140,8 +133,11 @@ class JobStore:
         outer.add("state = {}", where.state)
         outer.add("next_fire_at >= {}", where.next_fire_from)
         outer.add("next_fire_at < {}", where.next_fire_to)
+        job_columns = _sql("job_columns")
+        if where.name is not None or where.tags:
+            job_columns = job_columns.replace("FROM jobs j", "FROM own_jobs j")  # its indexes work for these
         return await self._database.fetch(
-            f"SELECT * FROM ({_sql('job_columns')} WHERE {inner} ORDER BY j.id DESC) AS page"  # noqa: S608
+            f"SELECT * FROM ({job_columns} WHERE {inner} ORDER BY j.id DESC) AS page"  # noqa: S608
             f" WHERE {outer} ORDER BY id DESC LIMIT {limit:d}",
             *inner.values,
             *outer.values,
@@ -161,6 +157,13 @@ async def _define(session: Session, jobs: Sequence[NewJob], now: Instant) -> set
         _sql("define_jobs"), CELL, *values[:15], _notice(jobs, now), tenants, *values[15:]
     )
     return {row["id"] for row in rows if row["id"] is not None}
+
+
+def _same_request(row: Record, request_hash: bytes) -> str:
+    if row["request_hash"] != request_hash:
+        raise Refused("the key was used for another request", field="idempotency_key")
+    first: str = row["answer"]
+    return first
 
 
 def name_taken(definition: Definition) -> Conflict:

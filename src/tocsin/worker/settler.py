@@ -8,7 +8,7 @@ that was lost meanwhile is counted and dropped: the newer attempt's result stand
 
 import random
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 import msgspec
@@ -18,7 +18,7 @@ from tocsin.clock import Clock
 from tocsin.domain.ids import execution_text
 from tocsin.domain.instant import MILLISECOND, Instant
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import Attempt, Outcome, TryAgain, Verdict, decide, fingerprint
+from tocsin.domain.outcome import Attempt, Outcome, TryAgain, Verdict, decide, fingerprint, judged
 from tocsin.domain.policy import Policies, Retry
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Again, Claim, Finish, Held
@@ -31,6 +31,7 @@ _POLICIES_REMEMBERED: Final = 4096
 _YIELD: Final = 5 * MILLISECOND
 _log = structlog.get_logger()
 T = TypeVar("T")
+PauseGone = Callable[[Claim, str], Awaitable[bool]]
 
 
 class Settlement(msgspec.Struct, frozen=True):
@@ -41,6 +42,10 @@ class Settlement(msgspec.Struct, frozen=True):
     finished_at: Instant
     ended: State | None = None
     reason: str | None = None
+
+
+async def _pause_nothing(_: Claim, __: str) -> bool:
+    return False
 
 
 class Settler:
@@ -58,6 +63,7 @@ class Settler:
         *,
         node_id: int,
         yield_to: Callable[[], bool] = lambda: False,
+        pause_gone: PauseGone = _pause_nothing,
     ) -> None:
         self._queue = queue
         self._clock = clock
@@ -65,6 +71,7 @@ class Settler:
         self._failpoints = failpoints
         self._node_id = node_id
         self._yield_to = yield_to
+        self._pause_gone = pause_gone
         self._buffer: deque[Settlement] = deque()
         self._writing: list[Settlement] = []
         self._succeeded: deque[Claim] = deque()
@@ -125,6 +132,8 @@ class Settler:
         for settlement in settlements:
             decided = self._decide(settlement)
             if isinstance(decided, Finish):
+                if settlement.outcome.gone and decided.state == State.DEAD:
+                    await self._pause(settlement)
                 finishes.append(decided)
             else:
                 agains.append(decided)
@@ -132,6 +141,12 @@ class Settler:
         if agains:
             lost += await self._finish([again.stopped for again in await self._queue.retry(agains)])
         self._count(finishes, agains, lost)
+
+    async def _pause(self, settlement: Settlement) -> None:
+        """Pause the job before its execution ends, while the claim still proves that the answer counts."""
+        claim, reason = settlement.claim, settlement.outcome.error or "the target is gone"
+        if await self._pause_gone(claim, reason):
+            _log.warning("job.paused_target_gone", execution=execution_text(claim.key))
 
     async def _finish(self, finishes: list[Finish]) -> list[Held]:
         """Returns the claims that were lost before."""
@@ -145,11 +160,13 @@ class Settler:
         return lost
 
     def _decide(self, settlement: Settlement) -> Finish | Again:
-        claim, outcome = settlement.claim, settlement.outcome
+        claim = settlement.claim
         if settlement.ended is not None:
             return Finish(claim, settlement.ended, settlement.finished_at, reason=settlement.reason)
+        retry = self._retry(claim)
+        outcome = judged(settlement.outcome, retry)
         attempts_made = claim.attempt - claim.earlier_attempts
-        decision = decide(outcome, self._retry(claim), attempts_made, settlement.finished_at, random.random())
+        decision = decide(outcome, retry, attempts_made, settlement.finished_at, random.random())
         if isinstance(decision, TryAgain):
             stopped = Finish(
                 claim,
@@ -158,7 +175,8 @@ class Settler:
                 msgspec.json.encode(outcome).decode(),
                 "asked to stop while it ran",
             )
-            return Again(claim, decision.run_at, _record(settlement, self._node_id), stopped)
+            record = _record(claim, outcome, settlement.finished_at, self._node_id)
+            return Again(claim, decision.run_at, record, stopped)
         error = outcome.error if decision.state is not State.SUCCEEDED else None
         return Finish(
             claim,
@@ -197,13 +215,12 @@ def _fill(batch: list[T], waiting: deque[T]) -> None:
         batch.append(waiting.popleft())
 
 
-def _record(settlement: Settlement, node_id: int) -> str:
-    claim, outcome = settlement.claim, settlement.outcome
+def _record(claim: Claim, outcome: Outcome, finished_at: Instant, node_id: int) -> str:
     record = Attempt(
         claim.attempt,
         outcome.verdict,
         claim.started_at,
-        settlement.finished_at,
+        finished_at,
         node_id,
         outcome.error,
         outcome.detail,

@@ -23,6 +23,7 @@ from tocsin.queue.postgres import PostgresQueue
 from tocsin.queue.shares import Rank, TenantShares
 from tocsin.service import Loop
 from tocsin.settings import Settings
+from tocsin.store.control import JobControl
 from tocsin.store.leases import Renewal
 from tocsin.telemetry import Telemetry
 from tocsin.worker.claimer import Claimer
@@ -48,10 +49,12 @@ class Worker:
         failpoints: Failpoints,
         *,
         node_id: int,
+        control: JobControl | None = None,
     ) -> None:
         self.rank = Rank(node_id, settings.lease_ttl)
         self._queue = queue
         self._settings = settings
+        self._control = control
         self.timetable = Timetable()
         self.settler = Settler(
             queue,
@@ -60,6 +63,7 @@ class Worker:
             failpoints,
             node_id=node_id,
             yield_to=lambda: self.starter.overdue(clock.now()),
+            pause_gone=self._pause_gone,
         )
         self.runner = Runner(
             callers, self.settler, clock, telemetry, failpoints, concurrency=settings.concurrency
@@ -120,6 +124,11 @@ class Worker:
             _log.warning("worker.drained_partly", error=str(error), unsettled=self.settler.backlog)
         self._settling.stop()
         self._beating.stop()
+
+    async def _pause_gone(self, claim: Claim, reason: str) -> bool:
+        if self._control is None or claim.target is None:
+            return False
+        return await self._control.pause_gone(claim.tenant_id, claim.key, claim.token, claim.target, reason)
 
     def _wire(self) -> None:
         self.claimer.earlier = self._starting.wake

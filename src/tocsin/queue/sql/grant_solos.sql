@@ -10,6 +10,7 @@ WITH asked AS (
     FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[]) WITH ORDINALITY AS s (job_id, fire_at, token, place)
     JOIN executions e ON e.cell = $1 AND e.job_id = s.job_id AND e.fire_at = s.fire_at
     WHERE e.claim_token = s.token AND NOT e.cancel_requested
+      AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > tocsin_now())
     ORDER BY s.job_id, s.fire_at
     FOR UPDATE OF e
 ), first AS (

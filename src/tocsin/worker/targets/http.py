@@ -1,62 +1,83 @@
-"""Calls HTTP targets: builds the request, sends it, reads the answer as an outcome.
+"""Calls HTTP targets: looks up the secrets, builds and signs the request, sends it, hands back an outcome.
 
-2xx is success. A redirect is not followed and counts as failure. 408, 425, 429 and 5xx may be tried again,
-`Retry-After` is honoured; other 4xx say that the same request will not fare better, so they end at once.
+Every way a call can end is an outcome. A secret is opened here and nowhere else, and what comes back is masked
+before it leaves this module.
 """
 
 from collections import OrderedDict
-from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Final
 
 from tocsin.clock import Clock
 from tocsin.domain.addresses import TargetUrl, parse_target_url
 from tocsin.domain.errors import Refused
-from tocsin.domain.ids import execution_text, job_text
-from tocsin.domain.instant import DAY, SECOND, Instant, Span, format_instant, from_datetime
+from tocsin.domain.instant import SECOND
 from tocsin.domain.outcome import Outcome, Verdict
+from tocsin.domain.secrets import Redactor
+from tocsin.domain.signature import signature_headers
 from tocsin.domain.target import HttpTarget, body_of
 from tocsin.queue.claims import Claim
 from tocsin.worker.targets.http_client import HttpClient
-from tocsin.worker.targets.http_exchange import Answer, DeliveryFailed, FailureKind, OutgoingRequest
+from tocsin.worker.targets.http_exchange import DeliveryFailed, OutgoingRequest
+from tocsin.worker.targets.http_headers import confidential, own_headers, secret_names, user_headers
+from tocsin.worker.targets.http_outcome import outcome_of_answer, outcome_of_failure
+from tocsin.worker.vault import SecretUnavailable, Vault
 
-_RETRYABLE: Final = frozenset({408, 425, 429})
-_KEPT_HEADERS: Final = 32
 _URLS_REMEMBERED: Final = 4096
+_NOTHING_SECRET: Final = Redactor(())
 
 
 class HttpCaller:
-    """One attempt at an HTTP target."""
+    """One attempt at an HTTP target. Without a vault nothing is signed, and no secret is there."""
 
-    def __init__(self, client: HttpClient, clock: Clock) -> None:
+    def __init__(self, client: HttpClient, clock: Clock, vault: Vault | None = None) -> None:
         self._client = client
         self._clock = clock
+        self._vault = vault
         self._urls: OrderedDict[str, TargetUrl] = OrderedDict()
 
     async def call(self, claim: Claim, target: HttpTarget, timeout: float) -> Outcome:
         """Send the request; every way this can end is an outcome."""
+        redactor = _NOTHING_SECRET
         try:
-            request = self._request(claim, target, timeout)
+            secrets = await self._secrets(claim, target)
+            if secrets:
+                redactor = Redactor(confidential(target, secrets))
+            request = await self._request(claim, target, secrets, timeout)
             answer = await self._client.send(request)
         except Refused as error:
             return Outcome(Verdict.REJECTED, error=error.detail)
+        except SecretUnavailable as error:
+            return Outcome(Verdict.FAILED, error=error.detail)
         except DeliveryFailed as failure:
-            return _outcome_of_failure(failure)
-        return _outcome_of_answer(answer, self._clock.now())
+            return outcome_of_failure(failure, redactor)
+        return outcome_of_answer(target, answer, self._clock.now(), redactor)
 
-    def _request(self, claim: Claim, target: HttpTarget, timeout: float) -> OutgoingRequest:
+    async def _secrets(self, claim: Claim, target: HttpTarget) -> dict[str, str]:
+        names = secret_names(target)
+        if not names:
+            return {}
+        if self._vault is None:
+            raise SecretUnavailable("this worker has no secrets")
+        return await self._vault.values(claim.tenant_id, names)
+
+    async def _request(
+        self, claim: Claim, target: HttpTarget, secrets: dict[str, str], timeout: float
+    ) -> OutgoingRequest:
+        url = self._url(target.url)
         body, content_type = body_of(target)
-        headers = _own_headers(claim)
-        given = {name.lower() for name in target.headers}
-        if content_type is not None and "content-type" not in given:
+        now = self._clock.now()
+        headers = own_headers(claim, now)
+        signing = () if self._vault is None else await self._vault.signing_secrets(claim.tenant_id)
+        headers |= signature_headers(signing, headers["idempotency-key"], now // SECOND, body)
+        # A job that was stored before a header became ours may still name it.
+        given = {n: v for n, v in user_headers(target, secrets).items() if n.lower() not in headers}
+        lower = {name.lower() for name in given}
+        if content_type is not None and "content-type" not in lower:
             headers["content-type"] = content_type
-        if "user-agent" not in given:
+        if "user-agent" not in lower:
             headers["user-agent"] = "tocsin"
         return OutgoingRequest(
-            target.method,
-            self._url(target.url),
-            (*headers.items(), *target.headers.items()),
-            body,
-            total_timeout=timeout,
+            target.method, url, (*headers.items(), *given.items()), body, total_timeout=timeout
         )
 
     def _url(self, text: str) -> TargetUrl:
@@ -66,53 +87,3 @@ class HttpCaller:
             if len(self._urls) > _URLS_REMEMBERED:
                 self._urls.popitem(last=False)
         return url
-
-
-def _own_headers(claim: Claim) -> dict[str, str]:
-    """What every request carries. The idempotency key is the execution's identity: the same over retries."""
-    execution = execution_text(claim.key)
-    return {
-        "idempotency-key": execution,
-        "tocsin-job": job_text(claim.job_id),
-        "tocsin-execution": execution,
-        "tocsin-attempt": str(claim.attempt),
-        "tocsin-fire-at": format_instant(
-            claim.fire_at if claim.origin_fire_at is None else claim.origin_fire_at
-        ),
-    }
-
-
-def _outcome_of_answer(answer: Answer, now: Instant) -> Outcome:
-    detail: dict[str, Any] = {"status": answer.status, "headers": dict(answer.headers[:_KEPT_HEADERS])}
-    if answer.body:
-        # NUL cannot be stored in JSON by PostgreSQL; undecodable bytes are shown as such.
-        detail["body"] = answer.body.decode("utf-8", "backslashreplace").replace("\x00", "\\x00")
-    if answer.truncated:
-        detail["truncated"] = True
-    if 200 <= answer.status < 300:
-        return Outcome(Verdict.SUCCEEDED, detail=detail)
-    error = f"the target answered {answer.status}"
-    if answer.status in _RETRYABLE or answer.status >= 500:
-        return Outcome(Verdict.FAILED, error, detail, _retry_after(answer.header("retry-after"), now))
-    return Outcome(Verdict.REJECTED, error, detail)
-
-
-def _outcome_of_failure(failure: DeliveryFailed) -> Outcome:
-    if failure.kind is FailureKind.TIMEOUT:
-        verdict = Verdict.TIMED_OUT
-    else:
-        verdict = Verdict.FAILED if failure.kind.retryable else Verdict.REJECTED
-    return Outcome(verdict, error=str(failure))
-
-
-def _retry_after(value: str | None, now: Instant) -> Span | None:
-    """Seconds or an HTTP date, bounded to a day; anything else is ignored."""
-    if value is None:
-        return None
-    if value.isascii() and value.isdigit():
-        return min(int(value[:9]) * SECOND, DAY)
-    try:
-        moment = from_datetime(parsedate_to_datetime(value))
-    except (ValueError, TypeError):
-        return None
-    return min(max(0, moment - now), DAY)

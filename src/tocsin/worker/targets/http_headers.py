@@ -1,0 +1,78 @@
+"""The headers of a request: ours, the user's with their secrets filled in, and what must be masked afterwards."""
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping
+
+from tocsin.domain.ids import execution_text, job_text
+from tocsin.domain.instant import MILLISECOND, Instant, format_instant
+from tocsin.domain.secrets import SecretRef
+from tocsin.domain.target import BasicAuth, BearerAuth, HttpTarget, Value
+from tocsin.queue.claims import Claim
+
+
+def own_headers(claim: Claim, now: Instant) -> dict[str, str]:
+    """What every request carries. The idempotency key is the execution's identity: the same over retries."""
+    execution = execution_text(claim.key)
+    planned = claim.due_at if claim.attempt == 1 else claim.run_at
+    return {
+        "idempotency-key": execution,
+        "tocsin-job": job_text(claim.job_id),
+        "tocsin-execution": execution,
+        "tocsin-attempt": str(claim.attempt),
+        "tocsin-fire-at": format_instant(
+            claim.fire_at if claim.origin_fire_at is None else claim.origin_fire_at
+        ),
+        "tocsin-lag-ms": str(max(0, ((claim.started_at or now) - planned) // MILLISECOND)),
+        "traceparent": _traceparent(execution, claim.attempt),
+    }
+
+
+def secret_names(target: HttpTarget) -> list[str]:
+    """The secrets that a target names."""
+    return sorted({value.secret for value in _values(target) if isinstance(value, SecretRef)})
+
+
+def user_headers(target: HttpTarget, secrets: Mapping[str, str]) -> dict[str, str]:
+    """The target's own headers, with the values of its secrets in their places."""
+    headers = {name: _filled(value, secrets) for name, value in target.headers.items()}
+    match target.auth:
+        case BearerAuth(token=token):
+            headers["authorization"] = f"Bearer {_filled(token, secrets)}"
+        case BasicAuth(username=username, password=password):
+            headers["authorization"] = f"Basic {_basic(username, password, secrets)}"
+    return headers
+
+
+def confidential(target: HttpTarget, secrets: Mapping[str, str]) -> list[str]:
+    """What must not be seen afterwards: the values, and what was made from them."""
+    made = []
+    if isinstance(target.auth, BasicAuth) and secrets:
+        made.append(_basic(target.auth.username, target.auth.password, secrets))
+    return [*secrets.values(), *made]
+
+
+def _values(target: HttpTarget) -> Iterator[Value]:
+    yield from target.headers.values()
+    match target.auth:
+        case BearerAuth(token=token):
+            yield token
+        case BasicAuth(username=username, password=password):
+            yield username
+            yield password
+
+
+def _filled(value: Value, secrets: Mapping[str, str]) -> str:
+    return secrets[value.secret] if isinstance(value, SecretRef) else value
+
+
+def _basic(username: Value, password: Value, secrets: Mapping[str, str]) -> str:
+    pair = f"{_filled(username, secrets)}:{_filled(password, secrets)}"
+    return base64.b64encode(pair.encode()).decode()
+
+
+def _traceparent(execution: str, attempt: int) -> str:
+    """One trace per execution, one span per attempt, both computable by whoever knows the execution."""
+    trace = hashlib.blake2b(execution.encode(), digest_size=16).hexdigest()
+    span = hashlib.blake2b(f"{execution}/{attempt}".encode(), digest_size=8).hexdigest()
+    return f"00-{trace}-{span}-01"

@@ -1,0 +1,98 @@
+"""Secrets on the worker: what calls are signed with, and what their headers need. Remembered for a few seconds.
+
+Neither may hold up or end a call that can do without: when the database does not answer in time, a signing secret
+that was known is used a while longer, and a request is sent unsigned rather than not at all. A header that names a
+secret cannot do without it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+import structlog
+
+from tocsin.domain.errors import Conflict, Refused, Unavailable
+from tocsin.domain.sealing import CannotOpen
+from tocsin.store.secrets import SecretStore
+from tocsin.store.webhook_secrets import WebhookSecretStore
+
+FRESH_SECONDS: Final = 3.0
+_PATIENCE: Final = 2.0
+_REMEMBERED: Final = 10_000
+_log = structlog.get_logger()
+T = TypeVar("T")
+
+
+class SecretUnavailable(Unavailable):
+    """A secret cannot be had now; another attempt may fare better."""
+
+
+class Vault:
+    """Looks secrets up for the calls of one worker."""
+
+    def __init__(self, secrets: SecretStore, webhooks: WebhookSecretStore) -> None:
+        self._secrets = secrets
+        self._webhooks = webhooks
+        self._signing: dict[int, tuple[float, tuple[bytes, ...]]] = {}
+        self._asking: dict[int, asyncio.Task[tuple[bytes, ...]]] = {}
+        self._values: dict[tuple[int, str], tuple[float, str | CannotOpen | None]] = {}
+        self._warned = False
+
+    async def signing_secrets(self, tenant_id: int) -> tuple[bytes, ...]:
+        """The secrets to sign a tenant's request with, newest first; none if they cannot be had."""
+        now = asyncio.get_running_loop().time()
+        until, known = self._signing.get(tenant_id, (0.0, ()))
+        if until > now:
+            return known
+        asking = self._asking.get(tenant_id)
+        if asking is None:
+            asking = self._asking[tenant_id] = asyncio.create_task(self._ask(tenant_id))
+            asking.add_done_callback(lambda _: self._asking.pop(tenant_id, None))
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                # Shared by all calls of the tenant: one that is cancelled must not take it from the others.
+                return await asyncio.shield(asking)
+        except TimeoutError:
+            return known
+
+    async def values(self, tenant_id: int, names: Sequence[str]) -> dict[str, str]:
+        """The values of secrets. One that does not exist is refused by its name."""
+        now = asyncio.get_running_loop().time()
+        missing = [name for name in names if self._values.get((tenant_id, name), (0.0, None))[0] <= now]
+        if missing:
+            found = await _in_time(lambda: self._secrets.values(tenant_id, missing))
+            if len(self._values) > _REMEMBERED:
+                self._values.clear()
+            for name in missing:
+                self._values[tenant_id, name] = (now + FRESH_SECONDS, found.get(name))
+        return {name: _opened(name, self._values.get((tenant_id, name), (0.0, None))[1]) for name in names}
+
+    async def _ask(self, tenant_id: int) -> tuple[bytes, ...]:
+        """What the database says, or what was known before."""
+        found = self._signing.get(tenant_id, (0.0, ()))[1]
+        try:
+            found = tuple([live.secret for live in await self._webhooks.live(tenant_id)])
+        except (Conflict, Unavailable) as error:
+            if not self._warned:
+                _log.warning("webhooks.unsigned", reason=error.detail)
+            self._warned = True
+        if len(self._signing) > _REMEMBERED:
+            self._signing.clear()
+        self._signing[tenant_id] = (asyncio.get_running_loop().time() + FRESH_SECONDS, found)
+        return found
+
+
+async def _in_time(ask: Callable[[], Awaitable[T]]) -> T:
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            return await ask()
+    except (TimeoutError, Unavailable):
+        raise SecretUnavailable("a secret could not be read: the database did not answer") from None
+
+
+def _opened(name: str, value: str | CannotOpen | None) -> str:
+    if value is None:
+        raise Refused(f"there is no secret {name!r}", field="target")
+    if isinstance(value, CannotOpen):
+        raise SecretUnavailable(f"the secret {name!r} does not open: {value}")
+    return value
