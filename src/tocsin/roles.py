@@ -35,6 +35,7 @@ from tocsin.scheduler.planner import Planner
 from tocsin.scheduler.reclaimer import Reclaimer
 from tocsin.scheduler.resumer import Resumer
 from tocsin.scheduler.retention import Retention
+from tocsin.secret_key import secret_box
 from tocsin.service import Loop
 from tocsin.settings import Settings
 from tocsin.store.backfills import BackfillStore
@@ -42,11 +43,14 @@ from tocsin.store.control import JobControl
 from tocsin.store.history import HistoryStore
 from tocsin.store.leases import LeaseStore
 from tocsin.store.plans import PlanStore
+from tocsin.store.secrets import SecretStore
+from tocsin.store.webhook_secrets import WebhookSecretStore
 from tocsin.telemetry import Telemetry
 from tocsin.worker.targets.http import HttpCaller
 from tocsin.worker.targets.http_client import HttpClient
 from tocsin.worker.targets.http_exchange import HttpLimits
 from tocsin.worker.targets.resolver import Resolver
+from tocsin.worker.vault import Vault
 from tocsin.worker.worker import Worker
 
 ENGINE: Final = ("scheduler", "worker")
@@ -202,15 +206,22 @@ class Node:
         self._closing.append(client.close)
         worker = Worker(
             PostgresQueue(database, node_id, self._settings.claim_ttl),
-            {HttpTarget: HttpCaller(client, self._clock)},
+            {HttpTarget: HttpCaller(client, self._clock, self._vault(database))},
             self._clock,
             self._settings,
             self._telemetry,
             self._failpoints,
             node_id=node_id,
+            control=JobControl(database, self._settings.horizon),
         )
         worker.listen(notices)
         return worker
+
+    def _vault(self, database: Database) -> Vault:
+        box = secret_box(self._settings)
+        if box is None:
+            _log.warning("secrets.no_key", hint="set TOCSIN_SECRET_KEY; until then nothing is signed")
+        return Vault(SecretStore(database, box), WebhookSecretStore(database, box))
 
     async def _context(self, operator: Database, notices: Notices) -> Context:
         """What the API works with: its own connections behind the wall, the operator's beside it."""
@@ -234,6 +245,7 @@ class Node:
             operator=operator,
             defaults=self._settings.tenant_limits,
             wall=wall,
+            box=secret_box(self._settings),
         )
         for word in ("keys", "tenants"):
             notices.on(word, context.authenticator.forget)

@@ -66,6 +66,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     trusted_proxies: tuple[str, ...] = ()
     """Addresses of proxies whose word about the client's address is believed."""
     admin_key: str | None = None
+    secret_key: str | None = None
+    """The key that secrets are sealed with: 32 bytes in base64; several while one replaces another, the first seals."""
+    secret_key_file: Path | None = None
+    """A file with that key."""
     log_format: str = "auto"
     log_level: str = "info"
     failpoints: str = ""

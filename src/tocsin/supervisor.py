@@ -23,6 +23,7 @@ from tocsin.db.pool import open_database
 from tocsin.domain.errors import Refused, Unavailable
 from tocsin.domain.keys import BOOTSTRAP_ID, MIN_CHOSEN_LENGTH, new_key
 from tocsin.roles import stop_on_signals, wait_for_database
+from tocsin.secret_key import ensure_secret_key
 from tocsin.settings import Settings
 from tocsin.store.history import HistoryStore
 from tocsin.store.keys import KeyStore
@@ -45,7 +46,8 @@ async def supervise(settings: Settings) -> None:
         url = await embedded.start() if embedded else settings.database_url or ""
         await wait_for_database(url, stop)
         await prepare(url, settings, announce=True)
-        children = _children(settings, url, embedded=embedded is not None)
+        secret_key_file = ensure_secret_key(settings)
+        children = _children(settings, url, secret_key_file, embedded=embedded is not None)
         tasks = [asyncio.create_task(child.keep_running()) for child in children]
         if embedded:
             tasks.append(asyncio.create_task(_guard(embedded)))
@@ -148,7 +150,7 @@ class Child:
             await process.wait()
 
 
-def _children(settings: Settings, url: str, *, embedded: bool) -> list[Child]:
+def _children(settings: Settings, url: str, secret_key_file: Path | None, *, embedded: bool) -> list[Child]:
     environment = {
         "TOCSIN_SUPERVISED": "1",
         "TOCSIN_DATABASE_URL": url,
@@ -158,6 +160,8 @@ def _children(settings: Settings, url: str, *, embedded: bool) -> list[Child]:
             settings.allow_loopback or (embedded and settings.host in _LOOPBACK)
         ).lower(),
     }
+    if secret_key_file is not None:
+        environment["TOCSIN_SECRET_KEY_FILE"] = str(secret_key_file)
     api = Child("api", ["api", "--host", settings.host, "--port", str(settings.port)], environment)
     engines = settings.engines or os.cpu_count() or 1
     return [api, *(Child(f"engine-{number}", ["engine"], environment) for number in range(1, engines + 1))]

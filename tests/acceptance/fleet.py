@@ -10,7 +10,7 @@ import random
 import re
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -34,7 +34,7 @@ _REST_PATIENCE = 60.0
 
 
 class Fleet:
-    """Use as an async context manager."""
+    """Use as an async context manager. Its nodes are engines, unless `roles` names one role for each."""
 
     def __init__(
         self,
@@ -42,6 +42,7 @@ class Fleet:
         directory: Path,
         *,
         nodes: int = 3,
+        roles: Sequence[str] = (),
         ttl: float = TTL,
         seed: int = 1,
         **environment: str,
@@ -71,8 +72,8 @@ class Fleet:
         self._migration = self._processes.tocsin("migrate", "migrate", *database, **common)
         self.api = self._processes.tocsin("api", "api", "--port", str(port), *database, **common)
         self.nodes = [
-            self._processes.tocsin(f"node-{number}", "engine", *database, **common)
-            for number in range(1, nodes + 1)
+            self._processes.tocsin(f"node-{number}", role, *database, **common)
+            for number, role in enumerate(roles or ["engine"] * nodes, 1)
         ]
 
     async def __aenter__(self) -> Self:
@@ -179,13 +180,17 @@ class Fleet:
         return {row["owner"]: sorted(row["shards"]) for row in rows}
 
     async def node_id(self, node: Process) -> int:
-        """The id under which a process joined last."""
-        rows = await self.query(
-            "SELECT id FROM nodes WHERE split_part(name, ':', 2) = $1 ORDER BY id DESC LIMIT 1", str(node.pid)
-        )
-        assert rows, f"{node.name} (pid {node.pid}) is not in the fleet\n{node.last_words()}"
-        node_id: int = rows[0]["id"]
-        return node_id
+        """The id of a running process in the fleet, once it has joined."""
+        ids: list[int] = []
+
+        async def joined() -> bool:
+            assert node.alive, node.last_words()
+            rows = await self.query("SELECT id FROM nodes WHERE split_part(name, ':', 2) = $1", str(node.pid))
+            ids.extend(row["id"] for row in rows)
+            return bool(ids)
+
+        await until(joined, _START_PATIENCE, f"{node.name} does not join")
+        return max(ids)
 
     async def all_leased(self, seconds: float = _START_PATIENCE) -> None:
         """Wait until every shard has an owner."""

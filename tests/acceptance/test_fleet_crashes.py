@@ -44,6 +44,21 @@ def test_killing_processes_at_random_loses_nothing_and_repeats_nothing_without_a
     run(scenario())
 
 
+def test_killing_schedulers_and_workers_that_run_apart_loses_nothing(url: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        roles = ("scheduler", "scheduler", "worker", "worker")
+        async with Fleet(url, tmp_path, roles=roles, seed=22) as fleet:
+            async with fleet.under_load(per_second=60):
+                for victim in fleet.nodes:
+                    await until(lambda: fleet.calls_under_way() > 3, 30, "no calls are under way")
+                    await fleet.kill(victim)
+                    await asyncio.sleep(fleet.rng.uniform(0, 1))
+                    victim.start()
+            await fleet.judge()
+
+    run(scenario())
+
+
 def test_crashing_at_every_named_point_loses_nothing_and_repeats_nothing_without_a_reason(
     url: str, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ def test_a_node_frozen_past_its_ttl_is_refused_is_counted_and_rejoins(url: str, 
             zombie = fleet.nodes[0]
             zombie.kill()
             zombie.start(TOCSIN_FAILPOINTS="planner.before_write=pause:1")
-            node_id = await until_joined(fleet)
+            node_id = await fleet.node_id(zombie)
             await fleet.load.everies(60, until=now() + 12 * SECOND, longest=1)
             async with fleet.under_load(per_second=60):
                 for _ in range(5):  # once is nearly always enough; a freeze may miss the moment
@@ -69,18 +69,6 @@ def test_a_node_that_was_forgotten_while_it_was_frozen_rejoins(url: str, tmp_pat
             await fleet.all_leased()
 
     run(scenario())
-
-
-async def until_joined(fleet: Fleet) -> int:
-    """Wait until the first node is in the fleet again, under its new pid."""
-    node = fleet.nodes[0]
-
-    async def joined() -> bool:
-        rows = await fleet.query("SELECT FROM nodes WHERE split_part(name, ':', 2) = $1", str(node.pid))
-        return bool(rows)
-
-    await until(joined, 30, f"{node.name} does not join")
-    return await fleet.node_id(node)
 
 
 async def not_leasing(fleet: Fleet, node_id: int) -> bool:

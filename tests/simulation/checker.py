@@ -27,7 +27,9 @@ class Violation(msgspec.Struct, frozen=True):
     key: ExecutionKey | None = None
 
     def __str__(self) -> str:
-        return f"{self.rule}: {self.words}" + (f" [{self.key.job_id} @ {self.key.fire_at}]" if self.key else "")
+        return f"{self.rule}: {self.words}" + (
+            f" [{self.key.job_id} @ {self.key.fire_at}]" if self.key else ""
+        )
 
 
 def check(records: Records) -> list[Violation]:
@@ -82,7 +84,9 @@ def _one_row_per_fire_time(look: _Look) -> Iterator[Violation]:
 
 
 def _of_one_job(promise: Promise, rows: list[Row]) -> Iterator[Violation]:
-    times = [time for time in promise.fire_times if promise.ended_before is None or time < promise.ended_before]
+    times = [
+        time for time in promise.fire_times if promise.ended_before is None or time < promise.ended_before
+    ]
     fired = [row for row in rows if row.fire_until is None and row.fire_at not in promise.manual]
     if promise.most_fires is not None:
         if len(fired) > promise.most_fires:
@@ -154,7 +158,9 @@ def _illegal(before: Change | None, now: Change) -> str | None:
     if before.token is not None and now.token is not None and before.token != now.token:
         return f"{before.state} under one claim, {now.state} under another"
     tries = 1 if (before.state, now.state) == (State.RUNNING, State.QUEUED) else 0
-    return None if now.attempt == before.attempt + tries else f"attempt {now.attempt} follows {before.attempt}"
+    return (
+        None if now.attempt == before.attempt + tries else f"attempt {now.attempt} follows {before.attempt}"
+    )
 
 
 _STEPS = {(state, after) for (state, event), after in TRANSITIONS.items()} | {(State.QUEUED, State.RUNNING)}
@@ -199,7 +205,9 @@ def _never_too_late(look: _Look) -> Iterator[Violation]:
             if change.what == "revived" or key.fire_at in promise.manual:
                 break
             if change.state == State.RUNNING and change.attempt == 1 and change.started_at > latest:
-                yield Violation("late", f"started {change.started_at - latest} µs after its latest start", key)
+                yield Violation(
+                    "late", f"started {change.started_at - latest} µs after its latest start", key
+                )
                 break
 
 
@@ -246,7 +254,12 @@ def _ends_are_true(look: _Look) -> Iterator[Violation]:
     for row in look.run_rows():
         promise = look.promises.get(row.job_id)
         mine = [hit for hit in look.hits[row.key] if (hit.token, hit.attempt) == (row.token, row.attempt)]
-        if row.state == State.SUCCEEDED and promise is not None and promise.called and not any(h.good for h in mine):
+        if (
+            row.state == State.SUCCEEDED
+            and promise is not None
+            and promise.called
+            and not any(h.good for h in mine)
+        ):
             told = [hit.fate for hit in mine]
             yield Violation("truth", f"succeeded, but its call was told {told}", row.key)
         given_up = _given_up(look, row) or "the worker stopped" in (row.reason or "")
@@ -287,7 +300,11 @@ def _cancelled_by_somebody(look: _Look) -> Iterator[Violation]:
     asked = {cancellation.key for cancellation in look.records.cancellations}
     for row in look.run_rows():
         promise = look.promises.get(row.job_id)
-        if row.state == State.CANCELLED and row.key not in asked and (promise is None or promise.overlap != "replace"):
+        if (
+            row.state == State.CANCELLED
+            and row.key not in asked
+            and (promise is None or promise.overlap != "replace")
+        ):
             yield Violation("cancel", "cancelled, although nobody called it off", row.key)
 
 
@@ -330,7 +347,9 @@ def _epochs_grow(look: _Look) -> Iterator[Violation]:
     for change in look.records.leases:
         given = change.owner is None
         if change.epoch < newest.get(change.shard, 0) or (not given and change.epoch <= change.epoch_before):
-            yield Violation("lease", f"shard {change.shard}: epoch {change.epoch} after {change.epoch_before}")
+            yield Violation(
+                "lease", f"shard {change.shard}: epoch {change.epoch} after {change.epoch_before}"
+            )
         taken = not given and change.owner_before is not None
         if taken and change.expired_before > change.at:
             yield Violation("lease", f"shard {change.shard}: taken while node {change.owner_before} held it")

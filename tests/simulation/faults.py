@@ -40,7 +40,13 @@ NAMED = {
     "settler.before": 0.07,
     "settler.written": 0.02,
 }
-_BEFORE_A_WRITE = {"planner.read", "planner.before_write", "starter.before", "settler.before", "runner.before_call"}
+_BEFORE_A_WRITE = {
+    "planner.read",
+    "planner.before_write",
+    "starter.before",
+    "settler.before",
+    "runner.before_call",
+}
 
 
 class SimulatedCrash(BaseException):
@@ -59,7 +65,9 @@ class Victim(Protocol):
 class Faults:
     """Decides by seed whether a point is passed unharmed."""
 
-    def __init__(self, rng: random.Random, now: Callable[[], Instant], *, ttl: float, share: float = 1.0) -> None:
+    def __init__(
+        self, rng: random.Random, now: Callable[[], Instant], *, ttl: float, share: float = 1.0
+    ) -> None:
         self._rng = rng
         self._now = now
         self._ttl = ttl
@@ -96,12 +104,18 @@ class Faults:
 
     def _action(self, victim: Victim, point: str) -> Callable[[], Any]:
         late = point in _BEFORE_A_WRITE
-        kinds = {"crash": 3.0, "freeze": 6.0, "stall": 2.0} if late else {"crash": 3.0, "freeze": 1.0, "stall": 1.0}
+        kinds = (
+            {"crash": 3.0, "freeze": 6.0, "stall": 2.0}
+            if late
+            else {"crash": 3.0, "freeze": 1.0, "stall": 1.0}
+        )
         return lambda: self.at(victim, point, likely=NAMED[point], kinds=kinds)
 
     def _length(self) -> int:
         """From a hiccup to several times what leases and claims last."""
-        return round(self._rng.choice((0.3, 0.8, 1.5, 3.0, 4.0)) * self._rng.uniform(0.8, 1.2) * self._ttl * SECOND)
+        return round(
+            self._rng.choice((0.3, 0.8, 1.5, 3.0, 4.0)) * self._rng.uniform(0.8, 1.2) * self._ttl * SECOND
+        )
 
 
 class FaultyDatabase(Database):

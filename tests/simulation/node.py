@@ -92,7 +92,13 @@ class SimulatedNode:
 
     @classmethod
     async def join(
-        cls, name: str, database: Database, leasing: Database, clock: Clock, settings: Settings, faults: Faults,
+        cls,
+        name: str,
+        database: Database,
+        leasing: Database,
+        clock: Clock,
+        settings: Settings,
+        faults: Faults,
         target: Target,
     ) -> "SimulatedNode":
         """Start a node: register it in the fleet and put its parts together as `tocsin.roles` does."""

@@ -197,7 +197,9 @@ class Engine:
         if when["heartbeat"] is not None:
             worker.heartbeat.look_for_stops()
         elif when["reclaimer"] is not None and self.calls.ends:
-            when["heartbeat"] = max(now + 1, when["reclaimer"] - round(self.settings.claim_ttl * 0.45 * SECOND))
+            when["heartbeat"] = max(
+                now + 1, when["reclaimer"] - round(self.settings.claim_ttl * 0.45 * SECOND)
+            )
         when["starter"] = worker.timetable.next_at()
         if worker.runner.free <= 0:  # both wait for a call to end
             when["claimer"] = when["starter"] = None

@@ -111,7 +111,9 @@ class Oracle:
 
     def ledger(self) -> dict[int, Fate]:
         """The fate of every fire time."""
-        planned = self._decide([time for time in self.fires if time <= self.trouble.planned_until], self._left(set()))
+        planned = self._decide(
+            [time for time in self.fires if time <= self.trouble.planned_until], self._left(set())
+        )
         Floor(self, planned).play()
         return dict(sorted(self.fates.items()))
 
@@ -158,7 +160,9 @@ class Oracle:
         words = {"skip": "misfire_skipped", "fire_once": "misfire_superseded", "fire_all": "misfire_over_max"}
         for time in missed:
             due = self._due(time)
-            reason = "blackout" if due is None else "misfire_too_old" if due < oldest else words[rules.misfire]
+            reason = (
+                "blackout" if due is None else "misfire_too_old" if due < oldest else words[rules.misfire]
+            )
             if trouble.paused and reason != "blackout":
                 reason = "paused"
             self.fates[time] = Fate(cause="catch_up") if time in late else Fate("skipped", reason)

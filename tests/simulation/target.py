@@ -17,7 +17,15 @@ from tocsin.domain.instant import Instant
 from tocsin.domain.outcome import SUCCEEDED, Outcome, Verdict
 from tocsin.queue.postgres import Claim
 
-_FATES = {"good": 60, "bad": 14, "rejecting": 2, "broken": 3, "hanging": 6, "slow and good": 10, "slow and bad": 5}
+_FATES = {
+    "good": 60,
+    "bad": 14,
+    "rejecting": 2,
+    "broken": 3,
+    "hanging": 6,
+    "slow and good": 10,
+    "slow and bad": 5,
+}
 
 
 class Hit(msgspec.Struct):

@@ -42,7 +42,9 @@ def test_after_a_night_of_changing_clocks_the_ledger_is_the_oracles_row_by_row(
 
     async def story(engine: Engine) -> None:
         engine.calls.lasts = lambda claim: lasts(claim.fire_at)
-        for wall, misfire, overlap, dst in product(WALLS, MisfirePolicy, Overlap, ("cron", "literal", "once")):
+        for wall, misfire, overlap, dst in product(
+            WALLS, MisfirePolicy, Overlap, ("cron", "literal", "once")
+        ):
             written = schedule(cron=wall.text, time_zone=BERLIN, dst=dst, ends_at=format_instant(last))
             policies = Policies(misfire=Misfire(misfire, lookback="90m", max=3), overlap=overlap)
             job_id = await engine.define(written, policies)
@@ -82,7 +84,9 @@ def compare(name: str, rows: list[Row], fates: dict[Instant, Fate], up: Instant)
         for line in lines
         if line not in others
     ]
-    assert found == expected, f"{name}: (- the oracle, + the ledger){''.join(sorted(differing, key=lambda s: s[5:]))}"
+    assert found == expected, (
+        f"{name}: (- the oracle, + the ledger){''.join(sorted(differing, key=lambda s: s[5:]))}"
+    )
 
 
 def _said(row: Row, up: Instant) -> tuple[object, ...]:

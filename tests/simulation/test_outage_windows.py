@@ -16,7 +16,12 @@ from tocsin.domain.schedule import Schedule, slot_of
 from tocsin.store.calendars import CalendarStore
 
 # Into the trouble, inside it, out of it, after it.
-BLACKOUTS = (("00:22:00Z", "00:48:00Z"), ("01:28:00Z", "02:12:00Z"), ("02:52:00Z", "03:33:00Z"), ("03:48:00Z", "04:03:00Z"))
+BLACKOUTS = (
+    ("00:22:00Z", "00:48:00Z"),
+    ("01:28:00Z", "02:12:00Z"),
+    ("02:52:00Z", "03:33:00Z"),
+    ("03:48:00Z", "04:03:00Z"),
+)
 FIXED, WILD = WALLS
 
 
@@ -61,7 +66,9 @@ def cases(night: str) -> list[Case]:
 
 
 @pytest.mark.parametrize(("night", "paused"), [("spring", False), ("autumn", True)], ids=["outage", "pause"])
-def test_windows_limits_jitter_unions_and_blackouts_keep_the_ledger_whole(url: str, night: str, paused: bool) -> None:
+def test_windows_limits_jitter_unions_and_blackouts_keep_the_ledger_whole(
+    url: str, night: str, paused: bool
+) -> None:
     first, last, down, up = (parse_instant(NIGHTS[night] + text, "") for text in (FROM, UNTIL, DOWN, UP))
 
     async def story(engine: Engine) -> None:
@@ -74,9 +81,16 @@ def test_windows_limits_jitter_unions_and_blackouts_keep_the_ledger_whole(url: s
                 continue
             # In a queue the pace of what is late would also be the pace of what waits behind it.
             pace = 70 if overlap == "allow" else 0
-            policies = Policies(misfire=Misfire(misfire, lookback="90m", max=3, pace=pace), overlap=Overlap(overlap))
+            policies = Policies(
+                misfire=Misfire(misfire, lookback="90m", max=3, pace=pace), overlap=Overlap(overlap)
+            )
             job_id = await engine.define(case.written, policies)
-            fixed = {"lookback": 90 * MINUTE, "most": 3, "pace": pace * SECOND, "slot": slot_of(case.written, job_id)}
+            fixed = {
+                "lookback": 90 * MINUTE,
+                "most": 3,
+                "pace": pace * SECOND,
+                "slot": slot_of(case.written, job_id),
+            }
             rules = Rules(misfire, overlap, **fixed, **case.rules)  # type: ignore[arg-type]
             stories[job_id] = f"{case.name}, {misfire}, {overlap}", case, rules
         await engine.run_until(down)
@@ -93,7 +107,9 @@ def test_windows_limits_jitter_unions_and_blackouts_keep_the_ledger_whole(url: s
             fates = Oracle(case.fires, rules, Trouble(down, up, paused), lasts).ledger()
             rows = await engine.ledger(job_id, case.fires)
             compare(name, rows, fates, up)
-            slots = {row.due_at - row.fire_at for row in rows if row.due_at and row.started_at and not rules.hold}
+            slots = {
+                row.due_at - row.fire_at for row in rows if row.due_at and row.started_at and not rules.hold
+            }
             assert slots <= {rules.slot}, f"{name}: a job's slot is the same every time"
 
     play(url, first, story)

@@ -71,7 +71,9 @@ class VirtualTime:
         await self._database.fetchrow("SELECT setval('virtual_time', $1)", self.clock.now())
 
 
-async def open_on_virtual_time(url: str, clock: VirtualClock, *, size: int = 4) -> tuple[Database, VirtualTime]:
+async def open_on_virtual_time(
+    url: str, clock: VirtualClock, *, size: int = 4
+) -> tuple[Database, VirtualTime]:
     """An engine's connections to a database that is put on virtual time."""
     setup = await open_database(url, name="test setup", size=1)
     # Nothing here survives a power cut, and nothing needs to.

@@ -19,12 +19,15 @@ from tocsin.store.executions import ExecutionStore
 from tocsin.store.jobs import JobStore, NewJob
 
 TENANT = 1
+_ONCE = Misfire()
 
 
 class Clients:
     """Everybody who uses the API. Their own connections never fail: unknown answers are the nodes' business."""
 
-    def __init__(self, rng: random.Random, database: Database, clock: Clock, shards: int, horizon: float) -> None:
+    def __init__(
+        self, rng: random.Random, database: Database, clock: Clock, shards: int, horizon: float
+    ) -> None:
         self._rng = rng
         self._database = database
         self._jobs = JobStore(database)
@@ -75,13 +78,17 @@ class Clients:
             every = seconds * SECOND
             schedule = Schedule(every=f"{seconds}s", ends_at=format_instant(until), max_fires=most)
         times = list(range((now // every + 1) * every, until + 1, every))
-        await self._define(f"{schedule.cron or every // SECOND} {policy}", schedule, times, misfire=Misfire(policy))
+        await self._define(
+            f"{schedule.cron or every // SECOND} {policy}", schedule, times, misfire=Misfire(policy)
+        )
 
     async def _define(
-        self, name: str, schedule: Schedule, times: list[Instant], misfire: Misfire = Misfire()
+        self, name: str, schedule: Schedule, times: list[Instant], misfire: Misfire = _ONCE
     ) -> None:
         rng, now = self._rng, self._clock.now()
-        retry = Retry(rng.choice((1, 3, 5, 8)), f"{rng.choice((300, 1000))}ms", "3s", 2.0, rng.choice((0.0, 0.5)))
+        retry = Retry(
+            rng.choice((1, 3, 5, 8)), f"{rng.choice((300, 1000))}ms", "3s", 2.0, rng.choice((0.0, 0.5))
+        )
         start_within = rng.choice(("2s", "5s")) if rng.random() < 0.15 else None
         called = rng.random() < 0.95
         limit = Limit("shared", max_parallel=2) if rng.random() < 0.2 else None

@@ -38,7 +38,13 @@ _NO_VACUUM = """DO $$ DECLARE name text; BEGIN
     END LOOP;
 END $$"""
 SETTINGS = Settings(
-    lease_ttl=4.0, claim_ttl=4.0, horizon=8.0, claim_ahead=2.0, claim_batch=20, concurrency=8, drain_timeout=0.0
+    lease_ttl=4.0,
+    claim_ttl=4.0,
+    horizon=8.0,
+    claim_ahead=2.0,
+    claim_batch=20,
+    concurrency=8,
+    drain_timeout=0.0,
 )
 
 
@@ -234,10 +240,10 @@ class World:
         """Wait until the part's run is over or was held up."""
         await part.attention.wait()
         part.attention.clear()
-        if part.task is not None and part.task.done():
-            if (error := part.end(self.time.now())) is not None:
-                self.errors.append(f"{node.name}: {error}")
-                self.note(f"{node.name}: {error}")
+        done = part.task is not None and part.task.done()
+        if done and (error := part.end(self.time.now())) is not None:
+            self.errors.append(f"{node.name}: {error}")
+            self.note(f"{node.name}: {error}")
         await spin()
 
     async def _pass_time(self, now: Instant, *, waiting: bool) -> None:

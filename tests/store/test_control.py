@@ -9,6 +9,7 @@ import pytest
 from tests.simulation.outage import TARGET, TENANT, Engine, Row, play, schedule
 from tests.support.postgres import Cluster
 from tocsin.domain.errors import Conflict, Stale
+from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import DAY, HOUR, MINUTE, SECOND, Instant, parse_instant
 from tocsin.domain.job import Definition
 from tocsin.domain.outcome import Outcome, Verdict
@@ -16,6 +17,7 @@ from tocsin.domain.policy import Misfire, MisfirePolicy, Overlap, Policies, Retr
 from tocsin.domain.schedule import Schedule
 from tocsin.queue.claims import Claim
 from tocsin.store.control import Cancelled
+from tocsin.store.executions import ExecutionStore
 
 NOON = parse_instant("2031-05-05T12:00:00Z", "")
 FIRE_ALL = Policies(misfire=Misfire(MisfirePolicy.FIRE_ALL, lookback="1d"))
@@ -248,9 +250,6 @@ def test_a_cancelled_execution_that_is_retried_runs_under_its_old_identity(url: 
         policies = Policies(Retry(max_attempts=1))
         job_id = await engine.define(schedule(at="2031-05-05T12:00:10Z"), policies)
         await engine.run_until(NOON + MINUTE)
-        from tocsin.domain.ids import ExecutionKey
-        from tocsin.store.executions import ExecutionStore
-
         key = ExecutionKey(job_id, NOON + 10 * SECOND)
         await ExecutionStore(engine.database).retry(TENANT, key)
         await engine.run_until(NOON + 2 * MINUTE)
@@ -271,7 +270,9 @@ def test_a_month_of_pause_is_foretold_whole_and_recorded_as_paused(url: str, cro
         assert [fire.at for fire in done.fires] == [NOON + 30 * DAY]
         assert sum(skip.count for skip in done.skips) == missed - 1
         await engine.run_until_done()
-        reasons = await engine.database.fetch("SELECT reason, sum(fire_count) AS n FROM history GROUP BY 1 ORDER BY 1")
+        reasons = await engine.database.fetch(
+            "SELECT reason, sum(fire_count) AS n FROM history GROUP BY 1 ORDER BY 1"
+        )
         assert reasons[0]["reason"] == "paused"
         assert reasons[0]["n"] == missed - 1
         assert await engine.count("history", "state = 'skipped'") == 1
@@ -280,7 +281,12 @@ def test_a_month_of_pause_is_foretold_whole_and_recorded_as_paused(url: str, cro
 
 
 async def update(
-    engine: Engine, job_id: UUID, written: Schedule, policies: Policies, version: int | None = None, **fields: str
+    engine: Engine,
+    job_id: UUID,
+    written: Schedule,
+    policies: Policies,
+    version: int | None = None,
+    **fields: str,
 ) -> None:
     definition = Definition(written, TARGET, policies=policies, **fields)  # type: ignore[arg-type]
     await engine.control.update(TENANT, job_id, definition, engine.time.now(), version=version)

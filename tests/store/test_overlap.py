@@ -85,7 +85,9 @@ def test_in_a_rush_of_workers_no_two_executions_of_a_job_run_at_once_and_each_po
     _run(rush())
 
 
-def test_of_several_that_are_due_at_once_replace_runs_the_newest_and_never_starts_the_others(url: str) -> None:
+def test_of_several_that_are_due_at_once_replace_runs_the_newest_and_never_starts_the_others(
+    url: str,
+) -> None:
     async def story(place: Place) -> None:
         (job_id,) = await place.define("replace")
         fires = await place.fire(job_id, place.clock.now() - 3 * SECOND, 3)
@@ -107,7 +109,9 @@ def test_of_several_that_are_due_at_once_replace_runs_the_newest_and_never_start
 
 
 @pytest.mark.parametrize("claimed_ahead", [False, True])
-def test_replace_calls_off_an_older_execution_that_waits_for_its_next_attempt(url: str, claimed_ahead: bool) -> None:
+def test_replace_calls_off_an_older_execution_that_waits_for_its_next_attempt(
+    url: str, claimed_ahead: bool
+) -> None:
     async def story(place: Place) -> None:
         (job_id,) = await place.define("replace")
         older, newer = await place.fire(job_id, place.clock.now() - 2 * SECOND, 2)
@@ -122,7 +126,11 @@ def test_replace_calls_off_an_older_execution_that_waits_for_its_next_attempt(ur
         (started,) = await place.start_what_is_ready(worker)
         assert started.fire_at == newer
         (ended,) = await place.history(job_id)
-        assert (ended.fire_at, ended.state, ended.reason) == (older, "cancelled", "replaced by a newer execution")
+        assert (ended.fire_at, ended.state, ended.reason) == (
+            older,
+            "cancelled",
+            "replaced by a newer execution",
+        )
 
     tell(url, story)
 
@@ -207,7 +215,9 @@ def test_an_execution_that_comes_back_for_another_attempt_still_has_the_floor(ur
         (running,) = await place.start_what_is_ready(worker)
         assert running.fire_at == newer
         await place.fail(worker, running, again_in=0)
-        await place.let_go(job_id, older)  # an older one is there too, for example because somebody revived it
+        await place.let_go(
+            job_id, older
+        )  # an older one is there too, for example because somebody revived it
         (again,) = await place.start_what_is_ready(worker)
         assert (again.fire_at, again.attempt) == (newer, 2)
 
@@ -231,7 +241,9 @@ def test_an_execution_whose_worker_was_lost_keeps_the_floor_until_it_is_over(url
         assert await place.start_what_is_ready(other) == []
         assert await lost.finish_gated([Finish(running, "succeeded", place.clock.now())]) == [running]
         running_now = [row for row in await place.live(job_id) if row["started_at"] is not None]
-        assert [row["fire_at"] for row in running_now] == [first], "a late word of a lost worker frees nothing"
+        assert [row["fire_at"] for row in running_now] == [first], (
+            "a late word of a lost worker frees nothing"
+        )
 
     tell(url, story)
 
@@ -264,7 +276,9 @@ def check_job(policy: str, lives: list[Life], fires: int) -> None:
     """What a policy promises about all executions of one job. `lives` come in the order of fire times."""
     assert len(lives) == fires, "each fire time ends as one row"
     assert len({life.fire_at for life in lives}) == fires
-    ran = sorted((life for life in lives if life.started_at is not None), key=lambda life: life.started_at or 0)
+    ran = sorted(
+        (life for life in lives if life.started_at is not None), key=lambda life: life.started_at or 0
+    )
     for one, next_one in pairwise(ran):
         assert (next_one.started_at or 0) >= one.finished_at, f"{policy}: {one} and {next_one} overlap"
     skipped = [life for life in lives if life.state == "skipped"]
@@ -272,7 +286,9 @@ def check_job(policy: str, lives: list[Life], fires: int) -> None:
     match policy:
         case "queue":
             assert not skipped
-            assert [life.fire_at for life in ran] == sorted(life.fire_at for life in ran), "queue keeps the order"
+            assert [life.fire_at for life in ran] == sorted(life.fire_at for life in ran), (
+                "queue keeps the order"
+            )
         case "collapse":
             assert lives[-1].state != "skipped", "the latest is never the one that gives way"
         case "replace":
@@ -295,10 +311,14 @@ class Place:
         self._opened.append(database)
         return PostgresQueue(database, node_id, claim_ttl)
 
-    async def define(self, policy: str, count: int = 1, retry: Retry = Retry(3, "1s", "1s")) -> list[UUID]:
+    async def define(self, policy: str, count: int = 1) -> list[UUID]:
         """Jobs whose own schedule stays out of the way."""
         now = self.clock.now()
-        definition = Definition(Schedule(every="365d"), NoopTarget(), policies=Policies(retry, overlap=Overlap(policy)))
+        definition = Definition(
+            Schedule(every="365d"),
+            NoopTarget(),
+            policies=Policies(Retry(3, "1s", "1s"), overlap=Overlap(policy)),
+        )
         ids = [new_job_id(now) for _ in range(count)]
         far = now + 1000 * HOUR
         await JobStore(self.database).define(
@@ -376,7 +396,9 @@ class Place:
         for row in rows:
             earlier = msgspec.json.decode(row["attempts"], type=list[Attempt]) if row["attempts"] else []
             start = earlier[0].started_at if earlier else row["started_at"]
-            lives.append(Life(row["fire_at"], row["state"], row["reason"], start, row["finished_at"], row["attempt"]))
+            lives.append(
+                Life(row["fire_at"], row["state"], row["reason"], start, row["finished_at"], row["attempt"])
+            )
         return lives
 
     async def live(self, job_id: UUID) -> list[Any]:
@@ -433,7 +455,9 @@ class Rush:
             ready = [view for view in await queue.peek(now) if view.next_run_at <= now]
             if not ready:
                 return False
-            claims = await queue.claim(allot(ready, self._rng.choice((3, 20, 60))), now, secrets.randbits(62), now)
+            claims = await queue.claim(
+                allot(ready, self._rng.choice((3, 20, 60))), now, secrets.randbits(62), now
+            )
             if claims and self._rng.random() < 0.05:
                 return True  # the worker dies with what it has claimed
             for claim in await queue.start_gated(claims, self._clock.now()):

@@ -28,7 +28,9 @@ from tocsin.api import (
     keys,
     schedules,
     tenants,
+    webhook_secret,
 )
+from tocsin.api import secrets as secrets_of_users
 from tocsin.api.auth import TENANT_HEADER
 from tocsin.api.context import Context
 from tocsin.api.endpoint import Call, Endpoint, Reply
@@ -43,7 +45,8 @@ from tocsin.telemetry import merge
 
 MAX_BODY: Final = 1024 * 1024
 _MODULES: Final = (
-    jobs, batch, control, schedules, executions, backfills, calendars, tenants, keys, audit, fleet,
+    jobs, batch, control, schedules, executions, backfills, calendars, secrets_of_users, webhook_secret, tenants,
+    keys, audit, fleet,
 )  # fmt: skip
 ENDPOINTS: Final[tuple[Endpoint, ...]] = tuple(one for module in _MODULES for one in module.ENDPOINTS)
 _PLAIN_ID: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)

@@ -10,6 +10,7 @@ from tocsin.clock import Clock
 from tocsin.db.pool import Database
 from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.limits import TenantLimits
+from tocsin.domain.sealing import SecretBox
 from tocsin.store.audit import AuditStore
 from tocsin.store.backfills import BackfillStore
 from tocsin.store.calendars import CalendarStore
@@ -18,7 +19,9 @@ from tocsin.store.executions import ExecutionStore
 from tocsin.store.jobs import JobStore
 from tocsin.store.keys import KeyStore
 from tocsin.store.leases import LeaseStore
+from tocsin.store.secrets import SecretStore
 from tocsin.store.tenants import TenantStore
+from tocsin.store.webhook_secrets import WebhookSecretStore
 from tocsin.telemetry import Telemetry
 
 
@@ -48,6 +51,8 @@ class Context(msgspec.Struct, frozen=True):
     whole_audit: AuditStore
     tenants: TenantStore
     keys: KeyStore
+    secrets: SecretStore
+    webhook_secrets: WebhookSecretStore
     wall: str | None = None
     """Why row-level security does not protect this process, if it does not."""
 
@@ -64,6 +69,7 @@ def make_context(
     operator: Database | None = None,
     defaults: TenantLimits | None = None,
     wall: str | None = None,
+    box: SecretBox | None = None,
 ) -> Context:
     """Everything over one database. `operator` is a way into it that sees all tenants, if `database` does not."""
     operator = operator or database
@@ -88,5 +94,7 @@ def make_context(
         AuditStore(operator),
         tenants,
         KeyStore(operator),
+        SecretStore(database, box),
+        WebhookSecretStore(database, box),
         wall,
     )

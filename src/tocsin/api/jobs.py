@@ -150,11 +150,12 @@ async def delete(call: Call) -> wire.CancelAnswer:
 async def executions(call: Call) -> wire.ExecutionPage:
     """Executions of one job, latest first."""
     limit, job_id = call.limit(), job_id_of(call)
-    before = wire.decode_cursor(call.query.get("cursor"), wire.CursorInstant)
+    before = wire.decode_cursor(call.query.get("cursor"), wire.JobExecutionPlace)
     rows = await call.context.executions.of_job(call.caller.tenant_id, job_id, before, limit)
     if not rows and before is None:
         await call.context.jobs.get(call.caller.tenant_id, job_id)  # 404 unless it is there
-    cursor = wire.encode_cursor(rows[-1]["fire_at"]) if len(rows) == limit else None
+    last = rows[-1] if len(rows) == limit else None
+    cursor = None if last is None else wire.encode_cursor((last["fire_at"], last["state"] != "skipped"))
     return wire.ExecutionPage(cursor, [wire.execution_view(row) for row in rows])
 
 

@@ -33,6 +33,7 @@ CursorInstant = Annotated[
 ]
 CursorNumber = Annotated[int, Meta(ge=0, le=(1 << 62))]
 ExecutionPlace = tuple[UUID, CursorInstant, CursorInstant | None]
+JobExecutionPlace = tuple[CursorInstant, bool]
 
 
 class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -229,6 +230,39 @@ class Calendars(msgspec.Struct, frozen=True):
     items: list[Calendar]
 
 
+class SecretValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The value of a secret, on its way in."""
+
+    value: str
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A secret, without its value."""
+
+    name: str
+    updated_at: Time
+
+
+class SecretPage(Page, frozen=True):
+    """Secrets, by name."""
+
+    items: list[Secret]
+
+
+class WebhookSecret(msgspec.Struct, frozen=True):
+    """What requests are signed with. `expires_at` is null for the newest."""
+
+    secret: str
+    created_at: Time
+    expires_at: Time | None
+
+
+class WebhookSecrets(msgspec.Struct, frozen=True):
+    """The live signing secrets, newest first."""
+
+    items: list[WebhookSecret]
+
+
 class NewBackfill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
     """A past range to run."""
 
@@ -411,7 +445,7 @@ class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long the old key stays valid beside the new one."""
+    """How long the old one stays valid beside the new one."""
 
     overlap: str | float = "1d"
 

@@ -16,6 +16,7 @@ from tocsin.cli.executions import dead_letters, executions
 from tocsin.cli.fleet import nodes, shards
 from tocsin.cli.jobs import jobs
 from tocsin.cli.preview import preview
+from tocsin.cli.secrets import secrets, webhook_secret
 from tocsin.domain.errors import Refused, Unavailable
 from tocsin.roles import ENGINE, Node, stop_on_signals, wait_for_database
 from tocsin.settings import Settings, load_settings
@@ -101,7 +102,7 @@ def migrate(**flags: Any) -> None:
     _run(settings, lambda: prepare(settings.database_url or "", settings, announce=True))
 
 
-for _group in (jobs, preview, executions, backfills, calendars, dead_letters, shards, nodes):
+for _group in (jobs, preview, executions, backfills, calendars, secrets, webhook_secret, dead_letters, shards, nodes):
     cli.add_command(_group)
 
 

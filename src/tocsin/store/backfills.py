@@ -111,7 +111,7 @@ class BackfillStore:
             return int(gone["cancelled"])
 
     async def advance(self, shards: Sequence[int], now: Instant) -> tuple[int, Instant | None]:
-        """Move one due backfill of these shards a step. Returns what was queued and when the next is due."""
+        """Move one due backfill of these shards a step. Returns what was queued and when to look again."""
         async with self._database.transaction() as session:
             row = await session.fetchrow(
                 f"{_COLUMNS} JOIN jobs j ON j.cell = b.cell AND j.id = b.job_id"
@@ -121,10 +121,10 @@ class BackfillStore:
             )
             if row is None or row["resume_at"] > now:
                 return 0, row and row["resume_at"]
-            queued, wait = await self._step(session, row, now)
-            return queued, now + wait
+            # Another one may be due just as well.
+            return await self._step(session, row, now), now
 
-    async def _step(self, session: Session, row: Record, now: Instant) -> tuple[int, Span]:
+    async def _step(self, session: Session, row: Record, now: Instant) -> int:
         step = next_step(
             left=row["total"] - row["position"],
             live=row["live"],
@@ -148,7 +148,7 @@ class BackfillStore:
         )
         if queued:
             await session.execute("SELECT pg_notify('tocsin', 'ready')")
-        return queued, step.wait
+        return queued
 
     async def _queue(self, session: Session, row: Record, take: int, now: Instant) -> int:
         schedule = msgspec.json.decode(row["schedule"], type=Schedule)

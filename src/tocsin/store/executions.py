@@ -45,13 +45,14 @@ class ExecutionStore:
         self._database = database
 
     async def get(self, tenant_id: int, key: ExecutionKey) -> Record:
-        """One execution, wherever it is. A skip that lies inside a run of skips is found by its run."""
+        """One execution, wherever it is. A skip that lies inside a run of skips is found by its run; a fire time that
+        was skipped and then run after all is found by its run."""
         row = await self._database.fetchrow(
-            f"""{_sql("live_columns")} WHERE e.cell = $1 AND e.job_id = $2 AND e.fire_at = $3 AND e.tenant_id = $4
+            f"""SELECT * FROM ({_sql("live_columns")} WHERE e.cell = $1 AND e.job_id = $2 AND e.fire_at = $3 AND e.tenant_id = $4
             UNION ALL
             {_sql("history_columns")} WHERE h.cell = $1 AND h.job_id = $2 AND h.tenant_id = $4
-              AND (h.fire_at = $3 OR (h.fire_at <= $3 AND h.fire_until >= $3))
-            ORDER BY fire_until NULLS FIRST LIMIT 1""",
+              AND (h.fire_at = $3 OR (h.fire_at <= $3 AND h.fire_until >= $3))) AS found
+            ORDER BY state = 'skipped', fire_until NULLS FIRST LIMIT 1""",  # noqa: S608
             CELL,
             key.job_id,
             key.fire_at,
@@ -61,20 +62,27 @@ class ExecutionStore:
             raise NotFound(f"no execution {execution_text(key)}")
         return row
 
-    async def of_job(self, tenant_id: int, job_id: UUID, before: Instant | None, limit: int) -> Rows:
-        """Executions of one job, latest fire time first."""
+    async def of_job(
+        self, tenant_id: int, job_id: UUID, before: tuple[Instant, bool] | None, limit: int
+    ) -> Rows:
+        """Executions of one job, latest fire time first, after the place that a fire time and whether it ran name:
+        one that was skipped and then run after all has a row for each."""
         return await self._database.fetch(
-            f"""({_sql("live_columns")} WHERE e.cell = $1 AND e.job_id = $2 AND e.tenant_id = $3
+            f"""SELECT * FROM (
+                ({_sql("live_columns")} WHERE e.cell = $1 AND e.job_id = $2 AND e.tenant_id = $3
                  AND ($4::timestamptz IS NULL OR e.fire_at < $4) ORDER BY e.fire_at DESC LIMIT $5)
-            UNION ALL
-            ({_sql("history_columns")} WHERE h.cell = $1 AND h.job_id = $2 AND h.tenant_id = $3
-                 AND ($4::timestamptz IS NULL OR h.fire_at < $4) ORDER BY h.fire_at DESC LIMIT $5)
-            ORDER BY fire_at DESC LIMIT $5""",
+                UNION ALL
+                ({_sql("history_columns")} WHERE h.cell = $1 AND h.job_id = $2 AND h.tenant_id = $3
+                 AND ($4::timestamptz IS NULL
+                      OR (h.fire_at <= $4 AND (h.fire_at, h.state <> 'skipped') < ($4, $6::boolean)))
+                 ORDER BY h.fire_at DESC, h.state <> 'skipped' DESC LIMIT $5)) AS found
+                ORDER BY fire_at DESC, state = 'skipped' LIMIT $5""",  # noqa: S608
             CELL,
             job_id,
             tenant_id,
-            before,
+            before and before[0],
             limit,
+            before and before[1],
         )
 
     async def list(self, tenant_id: int, where: ExecutionFilter, after: Place | None, limit: int) -> Rows:

@@ -35,7 +35,7 @@ class Vault:
         self._webhooks = webhooks
         self._signing: dict[int, tuple[float, tuple[bytes, ...]]] = {}
         self._asking: dict[int, asyncio.Task[tuple[bytes, ...]]] = {}
-        self._values: dict[tuple[int, str], tuple[float, str | CannotOpen | None]] = {}
+        self._values: dict[tuple[int, str], tuple[float, str | CannotOpen]] = {}
         self._warned = False
 
     async def signing_secrets(self, tenant_id: int) -> tuple[bytes, ...]:
@@ -58,14 +58,18 @@ class Vault:
     async def values(self, tenant_id: int, names: Sequence[str]) -> dict[str, str]:
         """The values of secrets. One that does not exist is refused by its name."""
         now = asyncio.get_running_loop().time()
-        missing = [name for name in names if self._values.get((tenant_id, name), (0.0, None))[0] <= now]
-        if missing:
-            found = await _in_time(lambda: self._secrets.values(tenant_id, missing))
+        found: dict[str, str | CannotOpen] = {}
+        for name in names:
+            until, value = self._values.get((tenant_id, name), (0.0, ""))
+            if until > now:
+                found[name] = value
+        if missing := [name for name in names if name not in found]:
+            fresh = await _in_time(lambda: self._secrets.values(tenant_id, missing))
             if len(self._values) > _REMEMBERED:
                 self._values.clear()
-            for name in missing:
-                self._values[tenant_id, name] = (now + FRESH_SECONDS, found.get(name))
-        return {name: _opened(name, self._values.get((tenant_id, name), (0.0, None))[1]) for name in names}
+            self._values |= {(tenant_id, name): (now + FRESH_SECONDS, fresh[name]) for name in fresh}
+            found |= fresh
+        return {name: _opened(name, found.get(name)) for name in names}
 
     async def _ask(self, tenant_id: int) -> tuple[bytes, ...]:
         """What the database says, or what was known before."""

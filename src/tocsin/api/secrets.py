@@ -1,0 +1,58 @@
+"""``/v1/secrets``: values that targets name and only workers read. Written, listed by name, removed; never shown."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from tocsin.api import wire
+from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint
+from tocsin.domain.instant import format_instant
+from tocsin.domain.keys import Scope
+from tocsin.domain.secrets import check_secret_name, check_secret_value
+
+
+_PLACE = Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,100}$")]
+
+
+async def put(call: Call) -> wire.Secret:
+    """Create a secret or replace its value."""
+    name = call.path["name"]
+    check_secret_name(name, "name")
+    check_secret_value(call.body.value)
+    return _view(await call.context.secrets.put(call.caller.tenant_id, name, call.body.value))
+
+
+async def list_secrets(call: Call) -> wire.SecretPage:
+    """A page of names."""
+    limit = call.limit()
+    after = wire.decode_cursor(call.query.get("cursor"), _PLACE) or ""
+    rows = await call.context.secrets.list(call.caller.tenant_id, after, limit)
+    cursor = wire.encode_cursor(rows[-1]["name"]) if len(rows) == limit else None
+    return wire.SecretPage(cursor, [_view(row) for row in rows])
+
+
+async def delete(call: Call) -> wire.Nothing:
+    """Remove a secret."""
+    await call.context.secrets.delete(call.caller.tenant_id, call.path["name"])
+    return wire.Nothing()
+
+
+def _view(row: Any) -> wire.Secret:
+    return wire.Secret(row["name"], format_instant(row["updated_at"]))
+
+
+_SECRET = "/v1/secrets/{name}"  # noqa: S105 - a path
+ENDPOINTS = (
+    Endpoint(
+        method="GET", path="/v1/secrets", handler=list_secrets, summary="Names of secrets, in order",
+        answer=wire.SecretPage, parameters=(LIMIT, CURSOR),
+    ),
+    Endpoint(
+        method="PUT", path=_SECRET, handler=put, body=wire.SecretValue, answer=wire.Secret, scope=Scope.WRITE,
+        summary="Create a secret or replace its value, which is never shown again", refusals=(409,),
+    ),
+    Endpoint(
+        method="DELETE", path=_SECRET, handler=delete, summary="Delete a secret; calls that need it are rejected",
+        answer=wire.Nothing, scope=Scope.WRITE, refusals=(404,),
+    ),
+)  # fmt: skip

@@ -1,0 +1,83 @@
+"""`tocsin secrets …` and `tocsin webhook-secret …`: what targets need, and what requests are signed with."""
+
+import sys
+from typing import Any, TextIO
+
+import click
+
+from tocsin.cli.client import Client
+from tocsin.cli.show import api_command, rows, say, table
+
+
+@click.group()
+def secrets() -> None:
+    """Keep values that targets name and nobody can read back.
+
+    \b
+    Examples:
+      tocsin secrets put billing-token < token.txt
+      tocsin secrets list
+    """
+
+
+@secrets.command("list")
+@click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Page size.")
+@click.option("--cursor", help="Continue a listing.")
+@api_command
+def list_secrets(client: Client, limit: int, cursor: str | None) -> tuple[Any, Any]:
+    """List names of secrets."""
+    columns = [("NAME", "name"), ("UPDATED", "updated_at")]
+    return client.get("secrets", limit=limit, cursor=cursor), table(columns)
+
+
+@secrets.command()
+@click.argument("name")
+@click.option("--file", type=click.File("r"), help="Read the value from a file instead of standard input.")
+@api_command
+def put(client: Client, name: str, file: TextIO | None) -> tuple[Any, Any]:
+    """Create a secret or replace its value: from standard input, from a file, or typed unseen."""
+    if file is not None:
+        value = file.read()
+    elif sys.stdin.isatty():
+        value = click.prompt("value", hide_input=True)
+    else:
+        value = sys.stdin.read()
+    body = {"value": value.rstrip("\r\n")}
+    return client.put("secrets", name, body=body), say("secret {name} is set")
+
+
+@secrets.command()
+@click.argument("name")
+@api_command
+def delete(client: Client, name: str) -> tuple[Any, Any]:
+    """Delete a secret; calls that need it are rejected from then on."""
+    return client.delete("secrets", name), say("deleted")
+
+
+@click.group("webhook-secret")
+def webhook_secret() -> None:
+    """See and replace the secret that requests are signed with."""
+
+
+@webhook_secret.command()
+@api_command
+def show(client: Client) -> tuple[Any, Any]:
+    """Show the live secrets, newest first."""
+    return client.get("webhook-secret"), _live
+
+
+@webhook_secret.command()
+@click.option(
+    "--overlap",
+    default="1d",
+    show_default=True,
+    help="How long requests are also signed with the secret before.",
+)
+@api_command
+def rotate(client: Client, overlap: str) -> tuple[Any, Any]:
+    """Make a new secret; the one before stays live for a while."""
+    return client.post("webhook-secret", "rotate", body={"overlap": overlap}), _live
+
+
+def _live(answer: Any) -> None:
+    rows([("SECRET", "secret"), ("CREATED", "created_at"), ("EXPIRES", "expires_at")], answer["items"])
