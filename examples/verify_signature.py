@@ -1,8 +1,8 @@
 """A receiver that checks who calls it: only what Tocsin signed is answered with 200.
 
     pip install standardwebhooks
-    export WEBHOOK_SECRET=$(tocsin webhook-secret show --json | python -c 'import json,sys; print(json.load(sys.stdin)["items"][0]["secret"])')
-    python examples/verify_signature.py
+    tocsin webhook-secret show
+    WEBHOOK_SECRET=whsec_… python3 examples/verify_signature.py
     tocsin jobs create --in 1s --target-url http://127.0.0.1:8300/hook --body '{"report": "daily"}'
 
 While a secret is being replaced, give the new one here: requests are signed with both.

@@ -4,8 +4,13 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.support.postgres import Cluster, temporary_directory
+
+# How long an example takes says something about the machine, not about the code.
+settings.register_profile("tocsin", deadline=None)
+settings.load_profile("tocsin")
 
 
 @pytest.fixture(scope="session")

@@ -68,6 +68,9 @@ class Telemetry:
         )
         self.finished = self._counter("finished", "Executions moved to history, by state", "state")
         self.retried = self._counter("retried", "Failed attempts that will be tried again")
+        self.postponed = self._counter(
+            "postponed", "Calls put off without an attempt because their host was failing"
+        )
         self.reclaimed = self._counter("reclaimed", "Executions taken back from lost workers")
         self.stale_writes = self._counter(
             "stale_writes", "Writes refused because ownership had passed on", "kind"

@@ -82,22 +82,24 @@ def test_of_many_creations_with_one_name_exactly_one_succeeds(url: str) -> None:
 def test_two_api_processes_creating_the_same_names_never_fail_for_each_other(url: str) -> None:
     """New names and new lanes in opposite orders: a lock taken in another order would be a deadlock."""
     with in_process_api(url) as api:
-        other = in_process_api(url)
-        api.run(other._open())
         bodies = [
             {"name": f"name {n}", "queue": f"q{n % 40}", "schedule": {"every": "1h"}} for n in range(300)
         ]
 
         async def both() -> list[Answer]:
-            calls = [
-                one.ask("POST", "/v1/jobs", json.dumps(NOOP | body).encode())
-                for one, order in ((api, bodies), (other, bodies[::-1]))
-                for body in order
-            ]
-            return await asyncio.gather(*calls)
+            other = in_process_api(url)
+            await other.open()
+            try:
+                calls = [
+                    one.ask("POST", "/v1/jobs", json.dumps(NOOP | body).encode())
+                    for one, order in ((api, bodies), (other, bodies[::-1]))
+                    for body in order
+                ]
+                return await asyncio.gather(*calls)
+            finally:
+                await other.close()
 
         statuses = [answer.status for answer in api.run(both())]
-        api.run(other.database.close())
         assert statuses.count(201) == 300
         assert statuses.count(409) == 300
 

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
@@ -37,7 +38,7 @@ class Received(msgspec.Struct, frozen=True):
 class Receiver:
     """Answers by path: /status/410; /flaky is 503 and then 200; /echo repeats the request's headers as headers and body."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.requests: list[Received] = []
         receiver = self
 
@@ -59,7 +60,7 @@ class Receiver:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 
@@ -288,3 +289,27 @@ def test_without_a_key_calls_go_out_unsigned_and_the_api_says_what_is_missing(
         ):
             assert answer.status == 409
             assert "TOCSIN_SECRET_KEY" in answer.problem()["hint"]
+
+
+def test_while_a_host_is_away_executions_wait_without_spending_their_attempts(place: Place) -> None:
+    """Three attempts 50 ms apart would be over long before the host is back; all the same every execution succeeds."""
+    port = free_port()
+    instant = (datetime.now(UTC) + timedelta(seconds=1.5)).isoformat()
+    jobs = [
+        place.api.create(
+            schedule={"at": instant},
+            target={"kind": "http", "url": f"http://127.0.0.1:{port}/back"},
+            retry={"max_attempts": 3, "initial_backoff": "50ms", "max_backoff": "50ms"},
+        )
+        for _ in range(20)
+    ]
+    wait_for(lambda: "is given a rest" in _explained(place, jobs[0]), 10, "nothing waits for the host")
+    with Receiver(port) as back:
+        for job in jobs:
+            assert place.api.wait_for(job, "succeeded", "dead")["state"] == "succeeded"
+        assert len(back.requests) == len(jobs)
+
+
+def _explained(place: Place, job: dict[str, Any]) -> str:
+    executions = place.api.executions(job)
+    return place.api.get(f"/v1/executions/{executions[0]['id']}/explain").body.decode() if executions else ""

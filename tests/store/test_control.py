@@ -181,6 +181,22 @@ def test_skip_next_leaves_out_exactly_the_next_fire(url: str, planned: bool) -> 
     play(url, NOON, story)
 
 
+def test_a_fire_that_was_skipped_long_ahead_stays_skipped_when_the_schedule_changes(url: str) -> None:
+    async def story(engine: Engine) -> None:
+        end = "2031-05-05T16:00:00Z"
+        job_id = await engine.define(schedule(every="2h", ends_at=end))
+        await engine.run_until(NOON + MINUTE)
+        assert await engine.control.skip_next(TENANT, job_id) == NOON + 2 * HOUR
+        await update(engine, job_id, schedule(every="1h", ends_at=end), Policies())
+        await engine.run_until_done()
+        rows = await engine.ledger(job_id, every(HOUR, NOON, NOON + 4 * HOUR))
+        assert [(minute // 60, what) for minute, what in told(rows)] == [
+            (1, "succeeded"), (2, "skip_next"), (3, "succeeded"), (4, "succeeded"),
+        ]  # fmt: skip
+
+    play(url, NOON, story)
+
+
 def test_cancelling_a_job_whose_last_fire_is_planned_already_still_stops_that_fire(url: str) -> None:
     async def story(engine: Engine) -> None:
         job_id = await engine.define(schedule(every="1m", max_fires=1))

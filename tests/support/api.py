@@ -168,12 +168,11 @@ class InProcessApi(Caller):
         self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
     def __enter__(self) -> Self:
-        self.run(self._open())
+        self.run(self.open())
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.run(self.walled.close())
-        self.run(self.database.close())
+        self.run(self.close())
         self._runner.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -239,7 +238,11 @@ class InProcessApi(Caller):
         )
         return text
 
-    async def _open(self) -> None:
+    async def close(self) -> None:
+        await self.walled.close()
+        await self.database.close()
+
+    async def open(self) -> None:
         self.database = await open_database(self._url, name="api under test", size=4)
         await KeyStore(self.database).put_bootstrap(ADMIN_KEY)
         # As in production: requests are answered behind row-level security, the test itself looks from outside.
@@ -250,6 +253,10 @@ class InProcessApi(Caller):
             operator=self.database,
         )  # fmt: skip
         self.app = build_app(self.context)
+
+    async def _close(self) -> None:
+        await self.walled.close()
+        await self.database.close()
 
 
 def in_process_api(url: str, **policy: Any) -> InProcessApi:

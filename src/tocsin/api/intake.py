@@ -50,7 +50,10 @@ class Intake:
             with acting_by_statement():
                 while self._waiting:
                     batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
-                    await self._write(batch)
+                    try:
+                        await self._write(batch)
+                    finally:
+                        _tell(batch, Unavailable("the creation was interrupted"))
         finally:
             self._writers -= 1
 
@@ -76,6 +79,11 @@ class Intake:
             for entry in batch:
                 await self._write([entry])
             return
-        for _, written in batch:
-            if not written.done():
-                written.set_exception(error)
+        _tell(batch, error)
+
+
+def _tell(batch: list[tuple[NewJob, asyncio.Future[None]]], error: Exception) -> None:
+    """Nobody waits for ever: whoever has not heard yet, hears this."""
+    for _, written in batch:
+        if not written.done():
+            written.set_exception(error)

@@ -10,7 +10,6 @@ from tocsin.domain.instant import format_instant
 from tocsin.domain.keys import Scope
 from tocsin.domain.secrets import check_secret_name, check_secret_value
 
-
 _PLACE = Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,100}$")]
 
 

@@ -42,11 +42,12 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 class Client:
-    """Talks to one API with one key."""
+    """Talks to one API with one key; an operator's may act for a tenant."""
 
-    def __init__(self, url: str, key: str) -> None:
+    def __init__(self, url: str, key: str, tenant: str | None = None) -> None:
         self._url = url.rstrip("/")
         self._key = key
+        self._acting = {} if tenant is None else {"tocsin-tenant": tenant}
         # No proxy from the environment and no redirects: the key must go where the user said.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
 
@@ -64,9 +65,9 @@ class Client:
         """Make something what the body says."""
         return self._ask("PUT", _path(path), body)
 
-    def patch(self, *path: str, body: Any, version: int) -> Any:
+    def patch(self, *path: str, body: Any, version: int | None = None) -> Any:
         """Change something, if it is still at this version."""
-        return self._ask("PATCH", _path(path), body, {"if-match": f'"{version}"'})
+        return self._ask("PATCH", _path(path), body, {} if version is None else {"if-match": f'"{version}"'})
 
     def delete(self, *path: str) -> Any:
         """Remove something."""
@@ -87,7 +88,7 @@ class Client:
     def _send(
         self, method: str, path: str, data: bytes | None, headers: Mapping[str, str], timeout: int
     ) -> Any:
-        authorized = {"authorization": f"Bearer {self._key}", **headers}
+        authorized = {"authorization": f"Bearer {self._key}", **self._acting, **headers}
         request = urllib.request.Request(self._url + path, data, authorized, method=method)  # noqa: S310
         try:
             with self._opener.open(request, timeout=timeout) as answer:
@@ -106,7 +107,7 @@ class Client:
             raise click.ClickException(f"what answers at {self._url} is not a Tocsin API") from None
 
 
-def connect(url: str | None, key: str | None) -> Client:
+def connect(url: str | None, key: str | None, tenant: str | None = None) -> Client:
     """A client from flags, else the environment, else the data directory of a local `serve`."""
     found = key or os.environ.get("TOCSIN_API_KEY") or os.environ.get("TOCSIN_ADMIN_KEY") or _local_key()
     if not found:
@@ -118,7 +119,9 @@ def connect(url: str | None, key: str | None) -> Client:
         raise click.UsageError(f"{where!r} is not a URL such as http://127.0.0.1:8420")
     if not (found.isascii() and found.isprintable()):
         raise click.UsageError("an API key consists of printable ASCII characters")
-    return Client(where, found)
+    if tenant is not None and not (tenant.isascii() and tenant.isprintable()):
+        raise click.UsageError("a tenant's name has a-z 0-9 . _ - in it")
+    return Client(where, found, tenant)
 
 
 def _local_key() -> str | None:

@@ -37,6 +37,15 @@ JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
         metavar="DURATION",
         help="How long the HTTP call may take; the shorter of it and --timeout holds.",
     ),
+    click.option(
+        "--expect",
+        multiple=True,
+        metavar="STATUS",
+        help="What counts as success; may be repeated.  [default: 2xx]",
+    ),
+    click.option(
+        "--bearer-secret", metavar="SECRET", help="Send the value of this secret as a bearer token."
+    ),
     click.option("--noop", is_flag=True, help="Do nothing, successfully: for trying things out."),
     click.option("--timeout", metavar="DURATION", help="How long an attempt may take.  [default: 30s]"),
     click.option(
@@ -57,6 +66,12 @@ JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
     click.option("--backoff-multiplier", type=float, help="By how much each wait is longer.  [default: 2]"),
     click.option(
         "--backoff-jitter", type=float, help="Which share of a wait is random, 0 to 1.  [default: 0.5]"
+    ),
+    click.option(
+        "--retry-on",
+        multiple=True,
+        metavar="WHAT",
+        help="Which failures are retried: network, timeout, a status such as 404 or 5xx; may be repeated.",
     ),
     click.option(
         "--misfire",
@@ -97,6 +112,7 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "max_backoff": ("retry", "max_backoff"),
     "backoff_multiplier": ("retry", "multiplier"),
     "backoff_jitter": ("retry", "jitter"),
+    "retry_on": ("retry", "on"),
     "misfire": ("misfire", "policy"),
     "lookback": ("misfire", "lookback"),
     "misfire_max": ("misfire", "max"),
@@ -110,6 +126,8 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "headers": ("target", "headers"),
     "body": ("target", "body"),
     "target_timeout": ("target", "timeout"),
+    "expect": ("target", "expect"),
+    "bearer_secret": ("target", "auth"),
 }
 
 # What an update can take away, and where it is.
@@ -123,6 +141,8 @@ _CLEARABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "headers": ("target", "headers"),
     "body": ("target", "body"),
     "target-timeout": ("target", "timeout"),
+    "expect": ("target", "expect"),
+    "auth": ("target", "auth"),
     "time-zone": ("schedule", "time_zone"),
     "dst": ("schedule", "dst"),
     "starts-at": ("schedule", "starts_at"),
@@ -217,4 +237,15 @@ def _not_json(constant: str) -> None:
     raise ValueError(constant)
 
 
-_READ: Final[Mapping[str, Any]] = {"headers": _headers, "body": _json_or_text, "method": str.upper}
+def _bearer(secret: str) -> dict[str, Any]:
+    return {"kind": "bearer", "token": {"secret": secret}}
+
+
+_READ: Final[Mapping[str, Any]] = {
+    "headers": _headers,
+    "body": _json_or_text,
+    "method": str.upper,
+    "expect": list,
+    "retry_on": list,
+    "bearer_secret": _bearer,
+}

@@ -10,13 +10,16 @@ import click
 import uvloop
 
 import tocsin
+from tocsin.cli.audit import audit
 from tocsin.cli.backfills import backfills
 from tocsin.cli.calendars import calendars
 from tocsin.cli.executions import dead_letters, executions
 from tocsin.cli.fleet import nodes, shards
 from tocsin.cli.jobs import jobs
+from tocsin.cli.keys import keys
 from tocsin.cli.preview import preview
 from tocsin.cli.secrets import secrets, webhook_secret
+from tocsin.cli.tenants import tenants
 from tocsin.domain.errors import Refused, Unavailable
 from tocsin.roles import ENGINE, Node, stop_on_signals, wait_for_database
 from tocsin.settings import Settings, load_settings
@@ -102,7 +105,11 @@ def migrate(**flags: Any) -> None:
     _run(settings, lambda: prepare(settings.database_url or "", settings, announce=True))
 
 
-for _group in (jobs, preview, executions, backfills, calendars, secrets, webhook_secret, dead_letters, shards, nodes):
+_API_COMMANDS = (
+    jobs, preview, executions, backfills, calendars, secrets, webhook_secret, dead_letters, tenants,
+    keys, audit, shards, nodes,
+)  # fmt: skip
+for _group in _API_COMMANDS:
     cli.add_command(_group)
 
 

@@ -56,7 +56,13 @@ def delete(client: Client, name: str) -> tuple[Any, Any]:
 
 @click.group("webhook-secret")
 def webhook_secret() -> None:
-    """See and replace the secret that requests are signed with."""
+    """See and replace the secret that requests are signed with.
+
+    \b
+    Examples:
+      tocsin webhook-secret show
+      tocsin webhook-secret rotate --overlap 12h
+    """
 
 
 @webhook_secret.command()

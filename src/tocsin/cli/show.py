@@ -37,10 +37,11 @@ def api_command(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.option("--url", help="Where the API is.  [default: TOCSIN_URL or http://127.0.0.1:8420]")
     @click.option("--key", help="API key.  [default: TOCSIN_API_KEY or the local data directory's]")
+    @click.option("--tenant", help="Act for this tenant; for operators' keys.")
     @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
     @wraps(command)
-    def run(url: str | None, key: str | None, as_json: bool, **rest: Any) -> None:
-        client: Client = connect(url, key)
+    def run(url: str | None, key: str | None, tenant: str | None, as_json: bool, **rest: Any) -> None:
+        client: Client = connect(url, key, tenant)
         answer, view, *code = command(client, **rest)
         if as_json:
             click.echo(json.dumps(answer, indent=2, ensure_ascii=False))

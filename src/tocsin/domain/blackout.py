@@ -61,6 +61,11 @@ class Blackouts:
     def __bool__(self) -> bool:
         return bool(self._starts)
 
+    @property
+    def over_at(self) -> Instant | None:
+        """When the last of them ends."""
+        return self._ends[-1] if self._ends else None
+
     def end_of(self, fire: Instant) -> Instant | None:
         """When the blackout around `fire` ends; None if there is none."""
         place = bisect_right(self._starts, fire) - 1

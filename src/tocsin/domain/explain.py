@@ -78,6 +78,10 @@ def _waiting(facts: Facts, now: Instant) -> list[str]:
 
 
 def _why_queued(facts: Facts, now: Instant) -> list[str]:
+    if facts.waits_for == "host":
+        return [
+            f"The host of its target fails, and is given a rest: the next try is at {format_instant(facts.run_at)}."
+        ]
     if facts.attempts:
         return [
             f"It waits for attempt {facts.attempt} at {format_instant(facts.run_at)}, after a failed one."

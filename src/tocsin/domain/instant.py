@@ -50,7 +50,7 @@ def parse_instant(text: str, field: str) -> Instant:
     if moment.tzinfo is None:
         raise Refused(f"{text!r} has no offset; add Z or +01:00 so that it names one instant", field=field)
     try:
-        return from_datetime(moment)
+        return from_datetime(moment.astimezone(UTC))
     except OverflowError:
         raise Refused(f"{text!r} lies outside the years 1 to 9999 in UTC", field=field) from None
 
@@ -67,7 +67,7 @@ def parse_span(value: str | float, field: str) -> Span:
     else:
         if value != value or abs(value) == float("inf"):  # noqa: PLR0124 - the cheapest test for NaN
             raise Refused("a duration must be a finite number of seconds", field=field)
-        span = round(value * SECOND)
+        span = round(min(max(value, -1.0), float(_MAX_SPAN)) * SECOND)  # anything huge would overflow
     if span < 0:
         raise Refused("a duration cannot be negative", field=field)
     if span > _MAX_SPAN:

@@ -33,7 +33,7 @@ class Event(StrEnum):
     SUCCEED = "succeed"  # the attempt's outcome was good
     RETRY = "retry"  # the attempt failed and the policy allows another
     DIE = "die"  # the attempt failed for good
-    RELEASE = "release"  # a worker gives an unstarted claim back
+    RELEASE = "release"  # a worker gives it back without having called
     RECLAIM = "reclaim"  # the claim's deadline passed; somebody else may try
     CANCEL = "cancel"  # a person or policy called it off before its start
     STOP = "stop"  # a running attempt honoured a cancel request
@@ -60,6 +60,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = MappingProxyType(
         (State.RUNNING, Event.SUCCEED): State.SUCCEEDED,
         (State.RUNNING, Event.RETRY): State.QUEUED,
         (State.RUNNING, Event.DIE): State.DEAD,
+        (State.RUNNING, Event.RELEASE): State.QUEUED,
         (State.RUNNING, Event.RECLAIM): State.QUEUED,
         (State.RUNNING, Event.STOP): State.CANCELLED,
         (State.DEAD, Event.REVIVE): State.QUEUED,

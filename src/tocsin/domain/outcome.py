@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tocsin.domain.instant import Instant
+from tocsin.domain.instant import Instant, Span
 from tocsin.domain.lifecycle import State
 from tocsin.domain.policy import TIMEOUT, Retry, backoff, is_retried, may_retry
 
@@ -37,6 +37,12 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """What `retry.on` may name: ``network``, ``timeout``, a status. None: the verdict alone decides."""
     gone: bool = False
     """Whether the target said that it is not there any more and will not be again."""
+
+
+class Postponed(msgspec.Struct, frozen=True):
+    """No attempt was made: it would have been in vain. Another start follows after `wait`."""
+
+    wait: Span
 
 
 SUCCEEDED: Final = Outcome(Verdict.SUCCEEDED)

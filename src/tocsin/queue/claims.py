@@ -90,12 +90,12 @@ class Finish(msgspec.Struct, frozen=True):
 
 
 class Again(msgspec.Struct, frozen=True):
-    """An execution tries again: when, the record of the attempt that failed, and how it ends instead if it was
-    asked to stop."""
+    """An execution tries again: when, the record of the attempt that failed (None if no attempt was made), and how it
+    ends instead if it was asked to stop."""
 
     claim: Claim
     run_at: Instant
-    record: str
+    record: str | None
     stopped: Finish
 
 

@@ -122,6 +122,15 @@ class PostgresQueue:
             await self._gate.give_slots_back(session, [claims[place] for place in kept])
         return [again for place, again in enumerate(agains) if place not in kept]
 
+    async def postpone(self, agains: Sequence[Again]) -> list[Again]:
+        """Put executions back whose call never went out. Returns those that are not: lost before, or asked to stop."""
+        claims, times = [again.claim for again in agains], [again.run_at for again in agains]
+        async with self._database.transaction() as session:
+            rows = await session.fetch(_sql("postpone"), self._cell, *keys_of(claims), times)
+            kept = {row["place"] for row in rows}
+            await self._gate.give_slots_back(session, [claims[place] for place in kept])
+        return [again for place, again in enumerate(agains) if place not in kept]
+
     async def extend(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[Claim]]:
         """Heartbeat. Returns the claims that were lost and those whose cancellation was asked for."""
         rows = await self._database.fetch(_sql("extend"), self._cell, *keys_of(claims), self._ttl)

@@ -32,6 +32,8 @@ _BEGINNING: Final[Instant] = (
     -62_135_596_800 * SECOND
 )  # the year 1; timestamptz does not reach much further back
 
+_MOST_BEYOND: Final = 1000  # fires planned ahead of their time so that a decision still further ahead is kept
+
 
 class Cancelled(msgspec.Struct, frozen=True):
     """What a cancellation did: executions called off, and running ones asked to stop."""
@@ -251,8 +253,7 @@ class JobControl:
         )
         terms = terms_of(schedule, policies, job["id"], job["fire_count"], ranges, missed_reason="paused")
         terms = msgspec.structs.replace(terms, decided=await _decided(session, job["id"], cursor))
-        # As far as anything was planned before the pause: the planner, which goes on from there, looks at no history.
-        return await _plan_all(session, rule_of(schedule), cursor, terms, now, now + self._horizon)
+        return await _plan_beyond(session, rule_of(schedule), cursor, terms, now, now + self._horizon)
 
     async def _plan_what_is_owed(self, session: Session, job: Record, new: Schedule, now: Instant) -> Plan:
         """What a schedule that is about to be replaced has named up to now and nobody has decided yet.
@@ -294,7 +295,7 @@ class JobControl:
         terms = terms_of(schedule, definition.policies, job["id"], fired, ranges)
         terms = msgspec.structs.replace(terms, decided=await _decided(session, job["id"], cursor))
         live_from = now - MISFIRE_THRESHOLD
-        return await _plan_all(session, rule_of(schedule), cursor, terms, live_from, now + self._horizon)
+        return await _plan_beyond(session, rule_of(schedule), cursor, terms, live_from, now + self._horizon)
 
     async def _write_definition(self, session: Session, job_id: UUID, definition: Definition) -> None:
         try:
@@ -377,6 +378,21 @@ async def _plan_all(
         rest = msgspec.structs.replace(terms, fires_left=left)
         done = done.followed_by(plan(rule, done.cursor, rest, live_from=live_from, until=until))
     return done
+
+
+async def _plan_beyond(
+    session: Session, rule: Rule, cursor: Instant, terms: Terms, live_from: Instant, until: Instant
+) -> Plan:
+    """Plan until `until`, and on past what was decided already, for example because somebody skipped it: the planner
+    goes on from there and looks at no history."""
+    done = await _plan_all(session, rule, cursor, terms, live_from, until)
+    over_at = terms.decided.over_at
+    if done.cursor is None or over_at is None or done.cursor >= over_at:
+        return done
+    left = None if terms.fires_left is None else terms.fires_left - len(done.fires)
+    rest = msgspec.structs.replace(terms, fires_left=left)
+    more = plan(rule, done.cursor, rest, live_from=live_from, until=over_at - 1, limit=_MOST_BEYOND)
+    return done.followed_by(more)
 
 
 async def _end_backfills(session: Session, tenant_id: int, job_id: UUID) -> None:

@@ -16,7 +16,7 @@ from tocsin.clock import Clock
 from tocsin.domain.ids import ExecutionKey, execution_text
 from tocsin.domain.instant import SECOND, Span
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import SUCCEEDED, Outcome, Verdict
+from tocsin.domain.outcome import SUCCEEDED, Outcome, Postponed, Verdict
 from tocsin.domain.policy import Policies
 from tocsin.domain.target import NoopTarget, Target, timeout_of
 from tocsin.failpoints import Failpoints
@@ -31,7 +31,7 @@ _log = structlog.get_logger()
 class Caller(Protocol):
     """Knows how to call one kind of target."""
 
-    async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome:
+    async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome | Postponed:
         """One attempt. `timeout` is in seconds and covers all of it."""
 
 
@@ -79,7 +79,10 @@ class Runner:
         now = self._clock.now()
         self._telemetry.started.inc(len(claims))
         self._telemetry.lag.observe(
-            [(c.started_at or now) - (c.due_at if c.attempt == 1 else c.run_at) for c in claims]
+            [
+                (c.started_at or now) - (c.due_at if c.attempt == 1 and c.waits_for != "host" else c.run_at)
+                for c in claims
+            ]
         )
         trivial: list[Claim] = []
         for claim in claims:
@@ -131,6 +134,7 @@ class Runner:
 
     async def _attempt(self, claim: Claim, call: Call) -> None:
         key = claim.key
+        outcome: Outcome | Postponed
         try:
             outcome = await self._call(claim, call)
         except asyncio.CancelledError:
@@ -138,11 +142,16 @@ class Runner:
                 return  # abandoned: the claim is somebody else's, and so is the outcome
             outcome = _CANCELLED
         self._tasks.pop(key, None)
-        self._settler.put(Settlement(claim, outcome, self._clock.now()))
+        now = self._clock.now()
+        if isinstance(outcome, Postponed):
+            self._settler.put(Settlement(claim, _CANCELLED, now, postponed_to=now + outcome.wait))
+        else:
+            self._settler.put(Settlement(claim, outcome, now))
         self.freed()
 
-    async def _call(self, claim: Claim, call: Call) -> Outcome:
+    async def _call(self, claim: Claim, call: Call) -> Outcome | Postponed:
         await self._failpoints.reach("runner.before_call")
+        outcome: Outcome | Postponed
         try:
             async with asyncio.timeout(call.timeout / SECOND):
                 outcome = await self._callers[type(call.target)].call(

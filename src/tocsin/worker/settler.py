@@ -42,6 +42,8 @@ class Settlement(msgspec.Struct, frozen=True):
     finished_at: Instant
     ended: State | None = None
     reason: str | None = None
+    postponed_to: Instant | None = None
+    """When to start again, if no attempt was made."""
 
 
 async def _pause_nothing(_: Claim, __: str) -> bool:
@@ -138,9 +140,14 @@ class Settler:
             else:
                 agains.append(decided)
         lost = await self._finish(finishes)
-        if agains:
-            lost += await self._finish([again.stopped for again in await self._queue.retry(agains)])
-        self._count(finishes, agains, lost)
+        retried = [again for again in agains if again.record is not None]
+        postponed = [again for again in agains if again.record is None]
+        if retried:
+            lost += await self._finish([again.stopped for again in await self._queue.retry(retried)])
+        if postponed:
+            lost += await self._finish([again.stopped for again in await self._queue.postpone(postponed)])
+            self._telemetry.postponed.inc(len(postponed))
+        self._count(finishes, retried, lost)
 
     async def _pause(self, settlement: Settlement) -> None:
         """Pause the job before its execution ends, while the claim still proves that the answer counts."""
@@ -163,20 +170,15 @@ class Settler:
         claim = settlement.claim
         if settlement.ended is not None:
             return Finish(claim, settlement.ended, settlement.finished_at, reason=settlement.reason)
+        if settlement.postponed_to is not None:
+            return Again(claim, settlement.postponed_to, None, _stopped(settlement, settlement.outcome))
         retry = self._retry(claim)
         outcome = judged(settlement.outcome, retry)
         attempts_made = claim.attempt - claim.earlier_attempts
         decision = decide(outcome, retry, attempts_made, settlement.finished_at, random.random())
         if isinstance(decision, TryAgain):
-            stopped = Finish(
-                claim,
-                State.CANCELLED,
-                settlement.finished_at,
-                msgspec.json.encode(outcome).decode(),
-                "asked to stop while it ran",
-            )
             record = _record(claim, outcome, settlement.finished_at, self._node_id)
-            return Again(claim, decision.run_at, record, stopped)
+            return Again(claim, decision.run_at, record, _stopped(settlement, outcome))
         error = outcome.error if decision.state is not State.SUCCEEDED else None
         return Finish(
             claim,
@@ -213,6 +215,17 @@ def _fill(batch: list[T], waiting: deque[T]) -> None:
     """Top a batch up; what a failed write left in it goes first."""
     while waiting and len(batch) < _BATCH:
         batch.append(waiting.popleft())
+
+
+def _stopped(settlement: Settlement, outcome: Outcome) -> Finish:
+    """How an execution ends that is not tried again because somebody asked it to stop."""
+    return Finish(
+        settlement.claim,
+        State.CANCELLED,
+        settlement.finished_at,
+        msgspec.json.encode(outcome).decode(),
+        "asked to stop while it ran",
+    )
 
 
 def _record(claim: Claim, outcome: Outcome, finished_at: Instant, node_id: int) -> str:

@@ -4,6 +4,7 @@ Every way a call can end is an outcome. A secret is opened here and nowhere else
 before it leaves this module.
 """
 
+import asyncio
 from collections import OrderedDict
 from typing import Final
 
@@ -11,11 +12,12 @@ from tocsin.clock import Clock
 from tocsin.domain.addresses import TargetUrl, parse_target_url
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import SECOND
-from tocsin.domain.outcome import Outcome, Verdict
+from tocsin.domain.outcome import Outcome, Postponed, Verdict
 from tocsin.domain.secrets import Redactor
 from tocsin.domain.signature import signature_headers
 from tocsin.domain.target import HttpTarget, body_of
 from tocsin.queue.claims import Claim
+from tocsin.worker.targets.http_breaker import HostBreaker, is_away
 from tocsin.worker.targets.http_client import HttpClient
 from tocsin.worker.targets.http_exchange import DeliveryFailed, OutgoingRequest
 from tocsin.worker.targets.http_headers import confidential, own_headers, secret_names, user_headers
@@ -33,16 +35,43 @@ class HttpCaller:
         self._client = client
         self._clock = clock
         self._vault = vault
+        self._breaker = HostBreaker()
         self._urls: OrderedDict[str, TargetUrl] = OrderedDict()
 
-    async def call(self, claim: Claim, target: HttpTarget, timeout: float) -> Outcome:
-        """Send the request; every way this can end is an outcome."""
+    async def call(self, claim: Claim, target: HttpTarget, timeout: float) -> Outcome | Postponed:
+        """Send the request, unless its host is at rest; every way this can end is an outcome."""
+        try:
+            url = self._url(target.url)
+        except Refused as error:
+            return Outcome(Verdict.REJECTED, error=error.detail)
+        host = (claim.tenant_id, url.host, url.port)
+        wait = self._breaker.wait(host, claim.due_at, self._clock.now())
+        if wait is not None:
+            return Postponed(wait)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            outcome = await self._attempt(claim, target, url, timeout)
+        except BaseException:
+            # Whoever stopped us may have done so because the time was over.
+            if loop.time() - began < timeout:
+                self._breaker.forget(host)
+            else:
+                self._breaker.report(host, self._clock.now(), failed=True)
+            raise
+        if outcome.verdict is not Verdict.SUCCEEDED and outcome.failure is None:
+            self._breaker.forget(host)  # nothing was sent
+        else:
+            self._breaker.report(host, self._clock.now(), failed=is_away(outcome))
+        return outcome
+
+    async def _attempt(self, claim: Claim, target: HttpTarget, url: TargetUrl, timeout: float) -> Outcome:
         redactor = _NOTHING_SECRET
         try:
             secrets = await self._secrets(claim, target)
             if secrets:
                 redactor = Redactor(confidential(target, secrets))
-            request = await self._request(claim, target, secrets, timeout)
+            request = await self._request(claim, target, url, secrets, timeout)
             answer = await self._client.send(request)
         except Refused as error:
             return Outcome(Verdict.REJECTED, error=error.detail)
@@ -61,9 +90,8 @@ class HttpCaller:
         return await self._vault.values(claim.tenant_id, names)
 
     async def _request(
-        self, claim: Claim, target: HttpTarget, secrets: dict[str, str], timeout: float
+        self, claim: Claim, target: HttpTarget, url: TargetUrl, secrets: dict[str, str], timeout: float
     ) -> OutgoingRequest:
-        url = self._url(target.url)
         body, content_type = body_of(target)
         now = self._clock.now()
         headers = own_headers(claim, now)

@@ -1,0 +1,129 @@
+"""`tocsin tenants …`: who shares the fleet, and how much of it each may use. For operators."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from tocsin.cli.client import Client
+from tocsin.cli.show import api_command, fields, say, table
+
+_TABLE = table(
+    [
+        ("NAME", "name"), ("STATE", "state"), ("REASON", "state_reason"), ("WEIGHT", "weight"),
+        ("PENDING", "pending_jobs"), ("REQUESTS/S", "requests_per_second"), ("IN FLIGHT", "in_flight"),
+        ("FIRES/S", "fires_per_second"),
+    ]
+)  # fmt: skip
+_LIMITS = (
+    ("pending-jobs", "Jobs that still have something to do."),
+    ("payload-bytes", "Bytes of a job's target."),
+    ("min-interval", "The shortest time between two fires of a job: 30s, 5m"),
+    ("requests-per-second", "API requests per second, for each API process."),
+    ("request-burst", "API requests at once after a quiet while."),
+    ("in-flight", "Executions running at once."),
+    ("fires-per-second", "Executions started per second."),
+)
+
+
+def _limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for name, words in reversed(_LIMITS):
+        command = click.option(f"--{name}", metavar="LIMIT", help=f'{words} "default": as the settings say.')(
+            command
+        )
+    return command
+
+
+@click.group()
+def tenants() -> None:
+    """Create tenants, weigh them against each other, limit, suspend and resume them.
+
+    \b
+    Examples:
+      tocsin tenants create acme --weight 4 --requests-per-second 50
+      tocsin keys create ci --tenant acme --scope read --scope write
+      tocsin tenants change acme --pending-jobs 100000 --min-interval default
+      tocsin jobs list --tenant acme
+    """
+
+
+@tenants.command("list")
+@click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True)
+@click.option("--cursor", help="Continue a listing.")
+@api_command
+def list_tenants(client: Client, **options: Any) -> tuple[Any, Any]:
+    """List tenants with the limits in force."""
+    return client.get("tenants", **options), _listed
+
+
+@tenants.command()
+@click.argument("name")
+@api_command
+def show(client: Client, name: str) -> tuple[Any, Any]:
+    """Show a tenant and its limits."""
+    return client.get("tenants", name), fields
+
+
+@tenants.command()
+@click.argument("name")
+@click.option(
+    "--weight", type=click.IntRange(1, 1000), help="Share of the workers against others.  [default: 1]"
+)
+@_limit_options
+@api_command
+def create(client: Client, name: str, weight: int | None, **limits: str | None) -> tuple[Any, Any]:
+    """Create a tenant."""
+    body = {"name": name, "limits": _limits(limits)} | ({} if weight is None else {"weight": weight})
+    return client.post("tenants", body=body), fields
+
+
+@tenants.command()
+@click.argument("name")
+@click.option("--weight", type=click.IntRange(1, 1000), help="Share of the workers against others.")
+@_limit_options
+@api_command
+def change(client: Client, name: str, weight: int | None, **limits: str | None) -> tuple[Any, Any]:
+    """Change a tenant's weight and limits; what is not given stays."""
+    body = {"limits": _limits(limits)} | ({} if weight is None else {"weight": weight})
+    return client.patch("tenants", name, body=body), fields
+
+
+@tenants.command()
+@click.argument("name")
+@click.option("--reason")
+@api_command
+def suspend(client: Client, name: str, reason: str | None) -> tuple[Any, Any]:
+    """Refuse a tenant's keys and let its fires wait."""
+    return client.post("tenants", name, "suspend", body={"reason": reason}), say("{name} is suspended")
+
+
+@tenants.command()
+@click.argument("name")
+@api_command
+def resume(client: Client, name: str) -> tuple[Any, Any]:
+    """Let a suspended tenant go on."""
+    return client.post("tenants", name, "resume"), say("{name} is active")
+
+
+def _limits(options: dict[str, str | None]) -> dict[str, Any]:
+    """The limits that were given; `default` takes one back."""
+    return {
+        name: None if text == "default" else _number(text)
+        for name, text in options.items()
+        if text is not None
+    }
+
+
+def _number(text: str) -> Any:
+    """A number if it is one; the API says what is wrong with the rest."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _listed(answer: Any) -> None:
+    items = [item | item["limits_in_force"] for item in answer["items"]]
+    _TABLE({"items": items, "next_cursor": answer["next_cursor"]})

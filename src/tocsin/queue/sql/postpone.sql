@@ -1,0 +1,12 @@
+-- Put executions back whose call never went out, because the host of their target is at rest. Called by
+-- PostgresQueue.postpone. Locks: the rows, by primary key; fenced by token. No attempt was made, so none is counted.
+-- An execution that was asked to stop is not put back: it is not returned, and the caller ends it.
+-- run_at always lies at or after now: lane floors rely on nothing entering the queue below them.
+UPDATE executions e
+SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL, waits_for = 'host',
+    run_at = greatest(r.run_at, tocsin_now())
+FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[])
+    WITH ORDINALITY AS r (job_id, fire_at, token, run_at, place)
+WHERE e.cell = $1 AND e.job_id = r.job_id AND e.fire_at = r.fire_at AND e.claim_token = r.token
+  AND NOT e.cancel_requested
+RETURNING r.place::integer - 1 AS place

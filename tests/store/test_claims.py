@@ -1,0 +1,521 @@
+"""Claims, fact by fact: one holder at a time, refusals as values, and no row that anybody forgets."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from tests.simulation.workshop import CLAIM_TTL, Workshop, play
+from tocsin.db.pool import Database, Session
+from tocsin.db.statements import statement
+from tocsin.domain.errors import Unavailable
+from tocsin.domain.ids import ExecutionKey
+from tocsin.domain.instant import MINUTE, SECOND, Instant
+from tocsin.domain.lifecycle import State
+from tocsin.domain.outcome import Verdict
+from tocsin.domain.policy import Limit, Policies, Retry
+from tocsin.failpoints import Failpoints
+from tocsin.queue.claims import Claim, Overdue, Requeue
+from tocsin.queue.lanes import Lane
+from tocsin.queue.postgres import PostgresQueue
+from tocsin.scheduler.leaser import Leases
+from tocsin.scheduler.reclaimer import Reclaimer
+from tocsin.telemetry import Telemetry
+
+PAST_THE_DEADLINE = round(CLAIM_TTL * SECOND) + 1
+
+
+def test_a_claim_of_what_is_due_starts_it_and_of_what_is_ahead_does_not(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        due, ahead = await shop.once(), await shop.once(SECOND)
+        await shop.once(MINUTE)
+        claims = {claim.key: claim for claim in await shop.claim(shop.worker(1))}
+        assert set(claims) == {due, ahead}
+        assert claims[due].started_at == shop.time.now()
+        assert claims[ahead].started_at is None
+        assert claims[ahead].deadline_at == ahead.fire_at + CLAIM_TTL * SECOND
+
+    play(url, story)
+
+
+def test_a_claim_takes_exactly_as_many_as_it_was_allotted_the_earliest_first(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        keys = [await shop.once(n * 1000) for n in range(10)]
+        claims = await shop.claim(shop.worker(1), take=4)
+        assert sorted(claim.fire_at for claim in claims) == [key.fire_at for key in keys[:4]]
+        locked = await shop.plain.one("SELECT count(*) AS n FROM executions WHERE claim_token IS NOT NULL")
+        assert locked["n"] == 4
+
+    play(url, story)
+
+
+def test_many_workers_at_once_never_get_the_same_execution(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        for _ in range(60):
+            await shop.once()
+        workers = [shop.worker(n) for n in range(1, 7)]
+        taken: list[ExecutionKey] = []
+        while batch := await asyncio.gather(*(shop.claim(worker, take=7) for worker in workers)):
+            if not any(batch):
+                break
+            taken += [claim.key for claims in batch for claim in claims]
+        assert len(taken) == len(set(taken)) == 60
+
+    play(url, story)
+
+
+def test_what_another_transaction_has_locked_is_left_out_and_not_waited_for(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        locked, free = await shop.once(), await shop.once(1)
+        await shop.time.advance(1)
+        async with shop.plain.transaction() as session:
+            await session.fetchrow("SELECT 1 FROM executions WHERE fire_at = $1 FOR UPDATE", locked.fire_at)
+            assert [claim.key for claim in await shop.claim(shop.worker(1))] == [free]
+        assert [claim.key for claim in await shop.claim(shop.worker(2))] == [locked]
+
+    play(url, story)
+
+
+async def lose(shop: Workshop) -> tuple[ExecutionKey, Claim, Claim]:
+    """A claim that was taken ahead, passed its deadline, and went to another worker."""
+    key = await shop.once(SECOND)
+    [lost] = await shop.claim(shop.worker(1))
+    await shop.time.advance(SECOND + PAST_THE_DEADLINE)
+    assert await reclaim(shop) == (1, 0)
+    [held] = await shop.claim(shop.worker(2))
+    assert (lost.key, held.key) == (key, key)
+    return key, lost, held
+
+
+async def reclaim(shop: Workshop, queue: PostgresQueue | None = None) -> tuple[int, int]:
+    now = shop.time.now()
+    return await (queue or shop.worker(9)).reclaim(100, lambda overdue: Requeue(overdue, now, None))
+
+
+async def unchanged(shop: Workshop, key: ExecutionKey, before: object) -> None:
+    assert await shop.live(key) == before
+    assert await shop.past(key) == []
+
+
+def test_a_lost_claim_starts_nothing(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key, lost, _ = await lose(shop)
+        before = await shop.live(key)
+        assert await shop.worker(1).start([lost]) == []
+        await unchanged(shop, key, before)
+
+    play(url, story)
+
+
+def test_settling_after_a_reclaim_changes_nothing_and_is_reported_lost(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key, lost, _ = await lose(shop)
+        before = await shop.live(key)
+        assert await shop.worker(1).finish([shop.finish(lost)]) == [lost]
+        assert await shop.worker(1).succeed([lost], shop.time.now()) == [lost]
+        await unchanged(shop, key, before)
+
+    play(url, story)
+
+
+def test_retrying_after_a_reclaim_changes_nothing_and_is_reported_lost(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key, lost, _ = await lose(shop)
+        before = await shop.live(key)
+        again = shop.again(lost)
+        assert await shop.worker(1).retry([again]) == [again]
+        assert await shop.worker(1).finish([again.stopped]) == [lost]
+        await unchanged(shop, key, before)
+
+    play(url, story)
+
+
+def test_extending_after_a_reclaim_changes_nothing_and_is_reported_lost(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key, lost, _ = await lose(shop)
+        before = await shop.live(key)
+        assert await shop.worker(1).extend([lost]) == ([lost], [])
+        await unchanged(shop, key, before)
+
+    play(url, story)
+
+
+def test_releasing_after_a_reclaim_changes_nothing(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key, lost, _ = await lose(shop)
+        before = await shop.live(key)
+        assert await shop.worker(1).release([lost]) == 0
+        await unchanged(shop, key, before)
+
+    play(url, story)
+
+
+def test_of_a_batch_only_the_lost_part_is_reported_lost(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        _, lost, held = await lose(shop)
+        await shop.once()
+        [mine] = await shop.claim(shop.worker(1))
+        assert await shop.worker(1).finish([shop.finish(lost), shop.finish(mine)]) == [lost]
+        assert [row["state"] for row in await shop.past(mine.key)] == ["succeeded"]
+        assert await shop.worker(2).finish([shop.finish(held)]) == []
+
+    play(url, story)
+
+
+def test_settling_again_after_a_lost_answer_is_not_reported_lost_and_leaves_one_row(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key = await shop.once()
+        worker = shop.worker(1)
+        [claim] = await shop.claim(worker)
+        for _ in range(3):
+            assert await worker.finish([shop.finish(claim)]) == []
+            assert await worker.succeed([claim], shop.time.now()) == []
+        assert len(await shop.past(key)) == 1
+
+    play(url, story)
+
+
+def test_starting_again_after_a_lost_answer_grants_the_same_start(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key = await shop.once(SECOND)
+        worker = shop.worker(1)
+        [claim] = await shop.claim(worker)
+        await shop.time.advance_to(key.fire_at)
+        assert await worker.start([claim]) == [claim]
+        first = claim.started_at
+        await shop.time.advance(SECOND)
+        assert await worker.start([claim]) == [claim]
+        assert claim.started_at == first == key.fire_at
+
+    play(url, story)
+
+
+def test_passing_a_gate_again_after_a_lost_answer_grants_the_same_start_and_takes_no_second_slot(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        limit = Policies(limit=Limit("k", max_parallel=1, rate=1))
+        key = await shop.once(policies=limit)
+        worker = shop.worker(1)
+        claims = await shop.claim(worker)
+        now = shop.time.now()
+        assert [claim.key for claim in await worker.start_gated(claims, now)] == [key]
+        assert [claim.key for claim in await worker.start_gated(claims, now, again=True)] == [key]
+        assert await shop.count("limit_slots WHERE job_id IS NOT NULL") == 1
+        await worker.finish_gated([shop.finish(claims[0])])
+        assert await shop.count("limit_slots WHERE job_id IS NOT NULL") == 0
+
+    play(url, story)
+
+
+class FailingCommits(Database):
+    """Every transaction fails at its very end."""
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        async with super().transaction() as session:
+            yield session
+            raise Unavailable("the commit failed")
+
+
+def test_slots_made_in_a_transaction_that_failed_are_made_again(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        await shop.once(policies=Policies(limit=Limit("k", max_parallel=1)))
+        worker = PostgresQueue(FailingCommits(shop.database._pool, 15), 1, CLAIM_TTL)
+        claims = await shop.claim(worker)
+        with pytest.raises(Unavailable):
+            await worker.start_gated(claims, shop.time.now())
+        worker._database = shop.database
+        assert await worker.start_gated(claims, shop.time.now(), again=True) == claims
+
+    play(url, story)
+
+
+def test_an_execution_asked_to_stop_is_told_so_by_its_heartbeat_and_never_tried_again(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key = await shop.once()
+        worker = shop.worker(1)
+        [claim] = await shop.claim(worker)
+        assert await worker.extend([claim]) == ([], [])
+        assert await shop.executions.cancel(1, key, "enough") is State.RUNNING
+        assert await worker.extend([claim]) == ([], [claim])
+        again = shop.again(claim)
+        assert await worker.retry([again]) == [again]
+        assert await worker.finish([again.stopped]) == []
+        assert [row["state"] for row in await shop.past(key)] == ["cancelled"]
+
+    play(url, story)
+
+
+def test_an_execution_called_off_before_its_start_does_not_start(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key = await shop.once(SECOND)
+        worker = shop.worker(1)
+        claims = await shop.claim(worker)
+        assert await shop.executions.cancel(1, key, "enough") is State.CANCELLED
+        await shop.time.advance(SECOND)
+        assert await worker.start(claims) == []
+        assert await worker.extend(claims) == (claims, [])
+
+    play(url, story)
+
+
+def test_what_is_past_its_latest_start_does_not_start(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        await shop.once(SECOND, Policies(start_within="2s"))
+        worker = shop.worker(1)
+        claims = await shop.claim(worker)
+        await shop.time.advance(3 * SECOND)
+        assert await worker.start(claims) == []
+
+    play(url, story)
+
+
+def test_released_claims_are_there_for_others_at_once_and_started_ones_stay(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        ahead, running = await shop.once(SECOND), await shop.once()
+        claims = await shop.claim(shop.worker(1))
+        assert await shop.worker(1).release(claims) == 1
+        assert [claim.key for claim in await shop.claim(shop.worker(2))] == [ahead]
+        assert (await shop.live(running))["node_id"] == 1
+
+    play(url, story)
+
+
+def test_a_heartbeat_keeps_a_claim_past_its_first_deadline(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        await shop.once()
+        worker = shop.worker(1)
+        [claim] = await shop.claim(worker)
+        for _ in range(5):
+            await shop.time.advance(8 * SECOND)
+            assert await worker.extend([claim]) == ([], [])
+            assert await reclaim(shop) == (0, 0)
+        assert claim.deadline_at == shop.time.now() + CLAIM_TTL * SECOND
+
+    play(url, story)
+
+
+def test_nothing_is_reclaimed_before_its_deadline_and_everything_at_it(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        await shop.once()
+        await shop.claim(shop.worker(1))
+        await shop.time.advance(PAST_THE_DEADLINE - 2)
+        assert await reclaim(shop) == (0, 0)
+        await shop.time.advance(1)
+        assert await reclaim(shop) == (1, 0)
+
+    play(url, story)
+
+
+def test_two_reclaimers_at_once_reclaim_each_claim_once(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        for _ in range(40):
+            await shop.once()
+        await shop.claim(shop.worker(1))
+        await shop.time.advance(PAST_THE_DEADLINE)
+        done = await asyncio.gather(*(reclaim(shop, shop.worker(n)) for n in (2, 3, 4)))
+        assert sum(requeued for requeued, _ in done) == 40
+        assert await shop.count("executions WHERE claim_token IS NOT NULL") == 0
+        assert await shop.count("executions WHERE attempt = 1") == 40
+
+    play(url, story)
+
+
+def test_a_settlement_at_the_last_moment_waits_for_the_reclaimer_and_then_is_lost(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key = await shop.once()
+        worker = shop.worker(1)
+        [claim] = await shop.claim(worker)
+        await shop.time.advance(PAST_THE_DEADLINE)
+        looking, going_on = asyncio.Event(), asyncio.Event()
+
+        async def take_back_slowly() -> None:
+            async with shop.database.transaction() as session:
+                await session.fetchrow("SELECT 1 FROM executions WHERE fire_at = $1 FOR UPDATE", key.fire_at)
+                looking.set()
+                await going_on.wait()
+                await session.execute(
+                    "UPDATE executions SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL"
+                )
+
+        taking_back = asyncio.create_task(take_back_slowly())
+        await looking.wait()
+        settling = asyncio.create_task(worker.finish([shop.finish(claim)]))
+        await somebody_waits_for_a_lock(shop)
+        assert not settling.done()
+        going_on.set()
+        await taking_back
+        assert await settling == [claim]
+        assert await shop.past(key) == []
+
+    play(url, story)
+
+
+async def somebody_waits_for_a_lock(shop: Workshop) -> None:
+    waiting = "pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    while not await shop.count(waiting):
+        pass
+
+
+def reclaimer(shop: Workshop) -> Reclaimer:
+    leases = Leases(shop.time.clock, 1000.0)
+    leases.renewed({0: 1}, shop.time.clock.monotonic())
+    return Reclaimer(shop.worker(9), leases, Telemetry(), Failpoints())
+
+
+def test_a_lost_attempt_is_recorded_and_tried_again_until_the_policy_ends_it(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key = await shop.once(policies=Policies(Retry(max_attempts=2)))
+        part = reclaimer(shop)
+        for _ in range(2):
+            await shop.claim(shop.worker(1))
+            await shop.time.advance(PAST_THE_DEADLINE)
+            assert (await part.run_once(shop.time.now())).done == 1
+        [row] = await shop.past(key)
+        assert (row["state"], row["attempt"]) == ("dead", 2)
+        [record] = msgspec.json.decode(row["attempts"])
+        assert (record["number"], record["verdict"], record["node_id"]) == (1, Verdict.LOST, 1)
+
+    play(url, story)
+
+
+def test_a_claim_that_never_started_goes_back_with_its_attempt_number(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key = await shop.once(SECOND, Policies(Retry(max_attempts=1)))
+        await shop.claim(shop.worker(1))
+        await shop.time.advance(SECOND + PAST_THE_DEADLINE)
+        await reclaimer(shop).run_once(shop.time.now())
+        row = await shop.live(key)
+        assert (row["attempt"], row["attempts"], row["claim_token"]) == (1, None, None)
+
+    play(url, story)
+
+
+def test_a_stop_that_was_asked_for_is_honoured_by_the_reclaimer(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key = await shop.once()
+        await shop.claim(shop.worker(1))
+        await shop.executions.cancel(1, key, "enough")
+        await shop.time.advance(PAST_THE_DEADLINE)
+        await reclaimer(shop).run_once(shop.time.now())
+        assert [row["state"] for row in await shop.past(key)] == ["cancelled"]
+
+    play(url, story)
+
+
+def test_only_the_holder_of_the_first_shard_reclaims(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        await shop.once()
+        await shop.claim(shop.worker(1))
+        await shop.time.advance(PAST_THE_DEADLINE)
+        idle = Reclaimer(shop.worker(9), Leases(shop.time.clock, 10.0), Telemetry(), Failpoints())
+        assert (await idle.run_once(shop.time.now())).done == 0
+        assert (await reclaimer(shop).run_once(shop.time.now())).done == 1
+
+    play(url, story)
+
+
+def test_floors_do_not_hide_what_enters_the_queue_in_any_way(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        worker = shop.worker(1)
+
+        async def taken() -> Claim:
+            await shop.time.advance(300_000)
+            [claim] = await shop.claim(worker)
+            return claim
+
+        await shop.once()
+        claim = await taken()
+        for _ in range(3):
+            await shop.time.advance(20 * SECOND)
+            await shop.once()
+            extra = await taken()  # the floor goes up with it
+            assert await worker.retry([shop.again(extra, 0)]) == []
+            await worker.finish([shop.finish(await taken())])
+        await shop.time.advance(PAST_THE_DEADLINE)
+        assert await reclaim(shop) == (1, 0)
+        again = await taken()
+        assert again.key == claim.key
+        await worker.finish([shop.finish(again, State.DEAD)])
+        await shop.executions.retry(1, again.key)
+        assert (await taken()).key == again.key
+
+    play(url, story)
+
+
+def test_a_row_whose_claim_was_rolled_back_is_found_again(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key = await shop.once()
+        worker = shop.worker(1)
+        async with shop.plain.transaction() as session:
+            await session.fetchrow("SELECT 1 FROM executions FOR UPDATE")
+            later = await shop.once(1)
+            await shop.time.advance(1)
+            [claim] = await shop.claim(worker)
+            assert claim.key == later
+            await shop.time.advance(10 * SECOND)
+            await worker.finish([shop.finish(claim)])
+        found: list[Instant] = []
+        for _ in range(35):
+            found += [claim.fire_at for claim in await shop.claim(worker)]
+            await shop.time.advance(SECOND)
+        assert found == [key.fire_at]
+
+    play(url, story)
+
+
+def test_a_transaction_held_open_does_not_make_claims_walk_what_is_dead(url: str) -> None:
+    """Vacuum cannot remove what somebody may still see; the floor keeps the claim away from it."""
+    rounds, batch = 40, 250
+
+    async def story(shop: Workshop) -> None:
+        worker = shop.worker(1)
+        await shop.once()
+        async with shop.plain.transaction() as session:
+            await session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            await session.fetchrow("SELECT count(*) FROM executions")  # takes the snapshot that holds vacuum back
+            pages: list[int] = []
+            for _ in range(rounds):
+                await shop.many(batch)
+                await shop.time.advance(300_000)
+                claims = await shop.claim(worker)
+                pages.append(await pages_of_a_claim(shop, worker))
+                await worker.succeed(claims, shop.time.now())
+        without_floor = await pages_of_a_claim(shop, shop.worker(2))
+        assert max(pages[5:]) < 100
+        assert without_floor > 2 * max(pages[5:]), "nothing dead was there to be walked: the test proves nothing"
+
+    play(url, story)
+
+
+async def pages_of_a_claim(shop: Workshop, worker: PostgresQueue) -> int:
+    """How many pages a claim touches that enters at the worker's floor and finds nothing to take."""
+    now = shop.time.now()
+    lane = Lane("default", 5, 1)
+    columns = [[lane.queue], [lane.priority], [lane.tenant_id], [100], [worker.floors.of(lane, now)]]
+    text = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement("tocsin.queue", "claim")
+    async with shop.database.connection() as connection:
+        rows = await connection.fetch(text, 0, *columns, now, 1, 1, timedelta(seconds=CLAIM_TTL))
+    [top] = msgspec.json.decode(rows[0][0])
+    return int(top["Plan"]["Shared Hit Blocks"] + top["Plan"]["Shared Read Blocks"])
+
+
+def test_the_verdict_about_an_overdue_claim_sees_what_was_claimed(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key = await shop.once(policies=Policies(Retry(max_attempts=7)))
+        [claim] = await shop.claim(shop.worker(3))
+        await shop.time.advance(PAST_THE_DEADLINE)
+        seen: list[Overdue] = []
+
+        def judge(overdue: Overdue) -> Requeue:
+            seen.append(overdue)
+            return Requeue(overdue, shop.time.now(), None)
+
+        await shop.worker(9).reclaim(10, judge)
+        [overdue] = seen
+        assert (overdue.key, overdue.token, overdue.node_id) == (key, claim.token, 3)
+        assert msgspec.json.decode(overdue.policies or "", type=Policies).retry.max_attempts == 7
+
+    play(url, story)

@@ -1,0 +1,174 @@
+"""The hot statements keep the plans they were written for: by the intended index, never over a whole table.
+
+Asked of engine connections, which plan once for all parameters, over tables as large as a busy installation's.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.postgres import Cluster
+from tocsin.db.pool import Database, open_database
+from tocsin.db.statements import statement
+
+ROWS = 50_000
+_FILL = f"""
+INSERT INTO jobs (cell, id, tenant_id, shard, kind, queue, priority, schedule, target, policies, next_fire_at)
+SELECT 0, gen_random_uuid(), 1, n % 64, 'recurring', 'default', 5, '{{"every": "1m"}}', '{{"kind": "noop"}}', '{{}}',
+       now() + n * interval '100 milliseconds'
+FROM generate_series(1, {ROWS}) AS n;
+INSERT INTO lanes (cell, queue, priority, tenant_id) VALUES (0, 'default', 5, 1), (0, 'default', 3, 1), (0, 'slow', 5, 1);
+INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at)
+SELECT 0, id, next_fire_at, 1, CASE WHEN shard = 7 THEN 'slow' ELSE 'default' END, CASE WHEN shard = 9 THEN 3 ELSE 5 END,
+       next_fire_at, next_fire_at - interval '1 hour'
+FROM jobs;
+UPDATE executions SET claim_token = 1, node_id = 1, deadline_at = run_at + interval '10 seconds'
+WHERE job_id IN (SELECT id FROM jobs WHERE shard = 11);
+INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, finished_at, attempt)
+SELECT 0, id, next_fire_at - interval '1 day', 1, 'default', 5, 'schedule', 'succeeded', now(), now(), now(), 1 FROM jobs;
+"""
+
+
+@pytest.fixture(scope="module")
+def busy(cluster: Cluster) -> Iterator[str]:
+    """A database with many jobs, live executions and history, as vacuum and analyze leave it."""
+    url = cluster.new_database()
+
+    async def fill() -> None:
+        database = await open_database(url, name="test setup", size=1, timeout=120)
+        await database.execute(_FILL)
+        for table in ("jobs", "executions", "history", "lanes", "shards"):
+            await database.execute(f"VACUUM ANALYZE {table}")
+        await database.close()
+
+    asyncio.run(fill())
+    yield url
+    cluster.drop(url)
+
+
+class Node(msgspec.Struct):
+    """A step of a plan."""
+
+    kind: str
+    table: str | None
+    index: str | None
+
+
+async def plan_of(database: Database, package: str, name: str) -> list[Node]:
+    """The steps of the plan that every execution of a statement gets on an engine connection."""
+    text = statement(package, name)
+    parameters = max(int(number) for number in re.findall(r"\$(\d+)", text))
+    async with database.connection() as connection:
+        await connection.execute(f"PREPARE probe AS {text}")
+        nothing = ", ".join(["NULL"] * parameters)
+        rows = await connection.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE probe ({nothing})")
+        await connection.execute("DEALLOCATE probe")
+    return list(_nodes(msgspec.json.decode(rows[0][0])[0]["Plan"]))
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[Node]:
+    yield Node(plan["Node Type"], plan.get("Relation Name"), plan.get("Index Name"))
+    for part in plan.get("Plans", ()):
+        yield from _nodes(part)
+
+
+QUEUE, STORE = "tocsin.queue", "tocsin.store"
+EXPECTED = {
+    "claim": (QUEUE, {"executions_ready", "jobs_pkey"}),
+    "peek": (QUEUE, {"executions_ready"}),
+    "start": (QUEUE, {"executions_pkey"}),
+    "finish": (QUEUE, {"executions_pkey"}),
+    "succeed": (QUEUE, {"executions_pkey"}),
+    "retry": (QUEUE, {"executions_pkey"}),
+    "extend": (QUEUE, {"executions_pkey"}),
+    "release": (QUEUE, {"executions_pkey"}),
+    "requeue": (QUEUE, {"executions_pkey"}),
+    "overdue": (QUEUE, {"executions_deadline", "jobs_pkey"}),
+    "settled": (QUEUE, set()),
+    "due_jobs": (STORE, {"jobs_to_plan"}),
+    "write_plan": (STORE, {"jobs_pkey"}),
+}
+BIG = ("executions", "jobs")
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_hot_statement_goes_by_its_index_and_never_over_a_whole_table(busy: str, name: str) -> None:
+    package, indexes = EXPECTED[name]
+
+    async def scenario() -> list[Node]:
+        database = await open_database(busy, name="test engine", size=1, pinned=True)
+        try:
+            return await plan_of(database, package, name)
+        finally:
+            await database.close()
+
+    nodes = asyncio.run(scenario())
+    over_big = [node for node in nodes if node.table is not None and node.table.startswith((*BIG, "history_"))]
+    assert not [node for node in over_big if node.kind == "Seq Scan"], nodes
+    assert not [node for node in nodes if node.kind in ("Hash Join", "Merge Join")], nodes
+    used = {node.index for node in over_big if node.table in BIG and node.index is not None}
+    assert used == indexes, nodes
+
+
+def claim_arguments(take: int, now: int) -> list[Any]:
+    return [0, ["default"], [5], [1], [take], [0], now, 77, 1, timedelta(seconds=10)]
+
+
+def test_a_claim_locks_exactly_the_rows_it_returns(busy: str) -> None:
+    async def scenario() -> None:
+        database = await open_database(busy, name="test engine", size=2, pinned=True)
+        now = (await database.one("SELECT now() AS now"))["now"]
+        free = "SELECT count(*) AS n FROM (SELECT 1 FROM executions FOR UPDATE SKIP LOCKED) AS free"
+        before = (await database.one(free))["n"]
+        for take in (1, 100, 1000):
+            async with database.connection() as connection:
+                claiming = connection.transaction()
+                await claiming.start()
+                rows = await connection.fetch(statement(QUEUE, "claim"), *claim_arguments(take, now))
+                assert len(rows) == take
+                assert before - (await database.one(free))["n"] == take
+                await claiming.rollback()
+        await database.close()
+
+    asyncio.run(scenario())
+
+
+def test_starting_a_claim_is_a_heap_only_update_that_touches_no_index(busy: str) -> None:
+    async def scenario() -> None:
+        database = await open_database(busy, name="test engine", size=1, pinned=True)
+        now = (await database.one("SELECT now() AS now"))["now"]
+        async with database.connection() as connection:
+            rows = await connection.fetch(statement(QUEUE, "claim"), *claim_arguments(1000, now))
+            keys = [row["job_id"] for row in rows], [row["fire_at"] for row in rows], [77] * len(rows)
+            async with connection.transaction():
+                # The claim started what was due; put that back so that `start` has something to do.
+                await connection.execute("UPDATE executions SET started_at = NULL WHERE claim_token = 77")
+            async with connection.transaction():
+                started = await connection.fetch(statement(QUEUE, "start"), 0, *keys)
+                counts = await connection.fetchrow(
+                    "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_xact_user_tables WHERE relname = 'executions'"
+                )
+        await database.close()
+        assert len(started) == counts["n_tup_upd"] == 1000
+        assert counts["n_tup_hot_upd"] >= 950, "started_at got into an index, or pages have no room"
+
+    asyncio.run(scenario())
+
+
+def test_no_index_mentions_what_a_start_or_a_heartbeat_of_running_work_changes(busy: str) -> None:
+    async def scenario() -> list[str]:
+        database = await open_database(busy, name="test", size=1)
+        rows = await database.fetch(
+            "SELECT indexdef FROM pg_indexes WHERE schemaname = 'tocsin' AND tablename = 'executions'"
+        )
+        await database.close()
+        return [row["indexdef"] for row in rows]
+
+    for definition in asyncio.run(scenario()):
+        assert "started_at" not in definition
+        assert "cancel_requested" not in definition

@@ -1,0 +1,131 @@
+"""Sharing a worker's capacity between lanes, and floors that never hide what is ready."""
+
+from collections import Counter
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tocsin.domain.instant import MILLISECOND, SECOND
+from tocsin.queue.lanes import BOTTOM, Allotment, Floors, Lane, LaneView, allot
+
+NOW = 1_900_000_000 * SECOND
+lanes = st.builds(Lane, st.sampled_from(("default", "slow")), st.integers(0, 10), st.integers(1, 30))
+
+
+@st.composite
+def views(draw: st.DrawFn) -> list[LaneView]:
+    chosen = draw(st.lists(lanes, unique=True, max_size=40))
+    weights = {lane.tenant_id: draw(st.integers(1, 1000)) for lane in chosen}
+    return [LaneView(lane, weights[lane.tenant_id], NOW) for lane in chosen]
+
+
+capacities = st.integers(0, 2000)
+
+
+@given(views(), capacities)
+def test_no_more_is_allotted_than_there_is_room(given_views: list[LaneView], capacity: int) -> None:
+    allotments = allot(given_views, capacity)
+    assert sum(allotment.take for allotment in allotments) <= capacity
+    assert all(allotment.take > 0 for allotment in allotments)
+    assert len({allotment.lane for allotment in allotments}) == len(allotments)
+
+
+@given(views(), capacities)
+def test_every_lane_of_the_most_urgent_priority_gets_one_where_there_is_room_for_all(
+    given_views: list[LaneView], capacity: int
+) -> None:
+    assume(given_views)
+    urgent = min(view.lane.priority for view in given_views)
+    level = [view.lane for view in given_views if view.lane.priority == urgent]
+    assume(capacity >= len(level))
+    assert set(level) <= {allotment.lane for allotment in allot(given_views, capacity)}
+
+
+@given(views(), capacities)
+def test_a_less_urgent_lane_gets_nothing_while_a_more_urgent_one_goes_without(
+    given_views: list[LaneView], capacity: int
+) -> None:
+    taken = {allotment.lane for allotment in allot(given_views, capacity)}
+    without = [view.lane.priority for view in given_views if view.lane not in taken]
+    if without:
+        assert all(lane.priority <= min(without) for lane in taken)
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=20), st.integers(1000, 50_000))
+def test_lanes_of_one_priority_share_by_weight(weights: list[int], capacity: int) -> None:
+    level = [LaneView(Lane("default", 5, tenant), weight, NOW) for tenant, weight in enumerate(weights)]
+    for view, allotment in zip(level, allot(level, capacity), strict=True):
+        assert abs(allotment.take - capacity * view.weight / sum(weights)) <= len(weights)
+
+
+@given(views(), capacities, st.dictionaries(st.integers(1, 30), st.integers(0, 50)))
+def test_a_tenant_with_a_cap_stays_below_it_over_all_its_lanes(
+    given_views: list[LaneView], capacity: int, caps: dict[int, int]
+) -> None:
+    taken: Counter[int] = Counter()
+    for lane, take in allot(given_views, capacity, caps):
+        taken[lane.tenant_id] += take
+    assert all(taken[tenant] <= cap for tenant, cap in caps.items())
+
+
+def test_a_heavy_tenant_cannot_keep_a_light_one_out() -> None:
+    level = [LaneView(Lane("default", 5, 1), 1000, NOW)]
+    level += [LaneView(Lane("default", 5, tenant), 1, NOW) for tenant in range(2, 22)]
+    taken = dict(allot(level, 21))
+    assert taken == dict.fromkeys([view.lane for view in level], 1)
+
+
+def test_nothing_is_allotted_where_there_is_nothing() -> None:
+    assert allot([], 100) == []
+    assert allot([LaneView(Lane("default", 5, 1), 1, NOW)], 0) == []
+    assert allot([LaneView(Lane("default", 5, 1), 1, NOW)], 7) == [Allotment(Lane("default", 5, 1), 7)]
+
+
+LANE = Lane("default", 5, 1)
+moves = st.lists(
+    st.tuples(st.sampled_from(("look", "claim", "wait")), st.integers(0, 3 * SECOND)), min_size=1, max_size=60
+)
+
+
+def test_a_lane_that_was_never_looked_at_is_entered_at_the_bottom() -> None:
+    assert Floors().of(LANE, NOW) == BOTTOM
+    assert Floors().known(NOW) == []
+
+
+@given(moves)
+def test_a_floor_is_never_so_high_as_to_hide_what_enters_now(given_moves: list[tuple[str, int]]) -> None:
+    floors, now = Floors(), NOW
+    for move, span in given_moves:
+        if move == "look":
+            floors.looked(now)
+            floors.raise_to(LANE, now + span)
+        elif move == "claim":
+            floors.raise_to(LANE, now - span)
+        now += span
+        assert floors.of(LANE, now) <= now - 250 * MILLISECOND
+
+
+@given(moves)
+def test_a_row_that_slipped_below_the_floor_is_seen_within_half_a_minute(
+    given_moves: list[tuple[str, int]],
+) -> None:
+    floors, now = Floors(), NOW
+    floors.looked(now)
+    hidden = now - 10 * SECOND
+    floors.raise_to(LANE, now)
+    seen = False
+    for _, span in [*given_moves, ("wait", 0), ("wait", 31 * SECOND), ("wait", SECOND)]:
+        now += span
+        seen = seen or floors.of(LANE, now) <= hidden
+        floors.looked(now)
+        if floors.of(LANE, now) > hidden:
+            floors.raise_to(LANE, now)
+    assert seen
+
+
+def test_once_a_second_a_look_reaches_further_back() -> None:
+    floors = Floors()
+    floors.looked(NOW)
+    floors.raise_to(LANE, NOW + SECOND)
+    assert floors.of(LANE, NOW + 500 * MILLISECOND) == NOW + 250 * MILLISECOND
+    assert floors.of(LANE, NOW + 1500 * MILLISECOND) == NOW - 3500 * MILLISECOND

@@ -1,0 +1,161 @@
+"""The loop that drives every background part: it never dies, never spins, and hears when it is woken."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+import structlog
+
+from tests.simulation.virtual_time import START, run_virtually
+from tocsin.clock import VirtualClock
+from tocsin.domain.errors import OwnershipLost, Unavailable
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant
+from tocsin.service import AGAIN_NOW, Loop, Report
+
+
+class Part:
+    """A service that does what the test says, and writes down when it ran."""
+
+    name = "part"
+    interval = 2.0
+
+    def __init__(self, behave: Callable[[int, Instant], Report] = lambda n, now: Report()) -> None:
+        self.behave = behave
+        self.ran: list[Instant] = []
+
+    async def run_once(self, now: Instant) -> Report:
+        self.ran.append(now)
+        await asyncio.sleep(0)
+        return self.behave(len(self.ran), now)
+
+
+def watch(part: Part, seconds: float, meanwhile: dict[int, Callable[[Loop], None]] | None = None) -> Loop:
+    """Run a part's loop for a while of virtual time, ten milliseconds at a step."""
+    clock = VirtualClock(START)
+
+    async def scenario() -> Loop:
+        loop = Loop(part, clock)
+        task = asyncio.create_task(loop.run())
+        for step in range(round(seconds * 100)):
+            for _ in range(6):
+                await asyncio.sleep(0)
+            if meanwhile and step in meanwhile:
+                meanwhile[step](loop)
+            assert not task.done() or loop._stopping
+            clock.advance(10 * MILLISECOND)
+        loop.stop()
+        await task
+        return loop
+
+    with structlog.testing.capture_logs():
+        return run_virtually(clock, scenario())
+
+
+def gaps(part: Part) -> list[float]:
+    return [(after - before) / SECOND for before, after in pairwise(part.ran)]
+
+
+@pytest.mark.parametrize(
+    "error", [Unavailable("away"), OwnershipLost("gone"), RuntimeError("a defect"), KeyError(1)]
+)
+def test_a_part_that_always_fails_is_tried_again_with_growing_pauses_and_never_dies(error: Exception) -> None:
+    def fail(number: int, now: Instant) -> Report:
+        raise error
+
+    part = Part(fail)
+    loop = watch(part, 60)
+    expected = 0.1
+    for gap in gaps(part)[:-1]:
+        assert expected * 0.5 <= gap <= expected + 0.02
+        expected = min(expected * 2, 3.0)
+    assert loop.failures == len(part.ran) > 20
+
+
+def test_a_success_makes_the_pauses_short_again() -> None:
+    def fail_but_for_the_tenth(number: int, now: Instant) -> Report:
+        if number == 10:
+            return Report(again_at=AGAIN_NOW)
+        raise Unavailable("away")
+
+    part = Part(fail_but_for_the_tenth)
+    watch(part, 40)
+    assert gaps(part)[8] > 1.4
+    assert gaps(part)[10] < 0.12
+
+
+def test_without_a_wish_a_part_runs_at_its_interval() -> None:
+    part = Part()
+    watch(part, 9)
+    assert gaps(part) == pytest.approx([2.0] * 4, abs=0.02)
+
+
+def test_a_part_runs_when_its_report_says() -> None:
+    part = Part(lambda number, now: Report(again_at=now + number * 100 * MILLISECOND))
+    watch(part, 3)
+    assert gaps(part)[:5] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5], abs=0.02)
+
+
+def test_a_wish_for_the_past_means_now_and_leaves_others_room_to_run() -> None:
+    part = Part(lambda number, now: Report(again_at=AGAIN_NOW if number < 5 else None))
+    watch(part, 1)
+    assert len(part.ran) == 5
+    assert part.ran[4] - part.ran[0] <= 50 * MILLISECOND
+
+
+def test_a_wake_up_brings_the_next_run_forward() -> None:
+    part = Part()
+    watch(part, 1, {50: Loop.wake})
+    assert gaps(part) == pytest.approx([0.5], abs=0.02)
+
+
+def test_a_wake_up_cuts_the_pause_after_a_failure_short() -> None:
+    def fail(number: int, now: Instant) -> Report:
+        raise Unavailable("away")
+
+    part = Part(fail)
+    watch(part, 10, {700: Loop.wake})
+    assert any((time - START) / SECOND == pytest.approx(7.0, abs=0.03) for time in part.ran)
+
+
+def test_a_wake_up_during_a_run_is_not_forgotten() -> None:
+    part = Part()
+
+    def wake_once(number: int, now: Instant) -> Report:
+        if number == 1:
+            loop.wake()
+        return Report()
+
+    part.behave = wake_once
+    clock = VirtualClock(START)
+    loop = Loop(part, clock)
+
+    async def scenario() -> None:
+        task = asyncio.create_task(loop.run())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        loop.stop()
+        await task
+
+    run_virtually(clock, scenario())
+    assert len(part.ran) == 2
+
+
+def test_a_stopped_loop_ends_after_the_run_under_way() -> None:
+    part = Part(lambda number, now: Report(again_at=AGAIN_NOW))
+    loop = watch(part, 0.05, {2: Loop.stop})
+    assert loop.failures == 0
+    ran = len(part.ran)
+    assert ran < 100
+
+
+def test_a_cancelled_loop_lets_the_cancellation_through() -> None:
+    async def scenario() -> None:
+        task = asyncio.create_task(Loop(Part(), clock).run())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    clock = VirtualClock(START)
+    run_virtually(clock, scenario())
