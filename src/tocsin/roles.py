@@ -194,7 +194,7 @@ class Node:
         notices.on("pauses", resuming.wake)
         services: list[Any] = [
             Reclaimer(queue, leases, self._telemetry, self._failpoints),
-            Retention(HistoryStore(database), nodes, leases, settings.history_days),
+            Retention(HistoryStore(database), nodes, leases, settings.history_days, settings.audit_days),
         ]
         return [planning, backfilling, resuming, *(Loop(service, self._clock) for service in services)]
 

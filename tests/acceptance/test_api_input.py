@@ -180,17 +180,14 @@ def test_a_job_with_a_bad_field_is_refused_by_its_name(
     assert answer.problem()["field"] == field
 
 
-STORED_BY_MISTAKE = "domain.instant accepts what it cannot write down again"
 OUT_OF_RANGE: list[tuple[str, dict[str, Any], str]] = [
     ("before the year 1", {"at": "0001-01-01T00:00:00+23:59"}, "schedule.at"),
     ("after the year 9999", {"at": "9999-12-31T23:59:59-23:59"}, "schedule.at"),
     ("every from after 9999", {"every": "1d", "starts_at": "9999-12-31T23:59:59-23:59"}, "schedule.starts_at"),
     ("a delay beyond floats", {"in": 1e308}, "schedule.in"),
-    ("an interval of nothing", {"every": 0}, "schedule.every"),
 ]  # fmt: skip
 
 
-@pytest.mark.xfail(strict=True, reason=STORED_BY_MISTAKE)
 @pytest.mark.parametrize(("schedule", "field"), [pytest.param(s, n, id=i) for i, s, n in OUT_OF_RANGE])
 def test_an_instant_that_cannot_be_written_down_is_refused_before_anything_is_stored(
     url: str, schedule: dict[str, Any], field: str
@@ -201,6 +198,12 @@ def test_an_instant_that_cannot_be_written_down_is_refused_before_anything_is_st
         assert api.tables() == before
         assert answer.status == 422
         assert answer.problem()["field"] == field
+
+
+@pytest.mark.xfail(strict=True, reason="0 is taken for a schedule that was not given")
+def test_an_interval_of_nothing_is_refused_by_its_name(untouched: InProcessApi) -> None:
+    answer = untouched.post("/v1/jobs", NOW | {"schedule": {"every": 0}})
+    assert (answer.status, answer.problem()["field"]) == (422, "schedule.every")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """One client's connection: uvicorn's, with the limits that uvicorn leaves open.
 
-A request must arrive: its head within a few seconds and a few KiB, its body within half a minute or at a decent
+A request must arrive: its head within a few seconds, a few KiB and a hundred fields, its body within half a minute or at a decent
 pace. A client that drips bytes, never ends its headers, or goes on sending after it was refused would otherwise
 hold memory and a connection for as long as it likes. How large a body may be is the application's business; here
 only what comes after the answer is bounded. Whatever is not HTTP at all is answered with a problem document too.
@@ -17,6 +17,7 @@ _HEAD_TIMEOUT: Final = 10.0
 _BODY_TIMEOUT: Final = 30.0
 _SLOWEST_BODY: Final = 16 * 1024  # bytes per second that a longer body must make on average
 _LARGEST_HEAD: Final = 64 * 1024
+_MOST_FIELDS: Final = 100
 # A client that only looks at the answer when all is sent still gets to see it, up to here.
 _MOST_IGNORED: Final = 128 * 1024 * 1024
 
@@ -29,6 +30,7 @@ class Connection(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._in_head = True
         self._head_bytes = 0
+        self._head_fields = 0
         self._body_bytes = 0
         self._ignored = 0
 
@@ -50,7 +52,14 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_head, self._head_bytes, self._body_bytes, self._ignored = True, 0, 0, 0
+        self._head_fields = 0
         self._wait(_HEAD_TIMEOUT)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head_fields += 1
+        if self._in_head and self._head_fields > _MOST_FIELDS:
+            raise ValueError  # ends the parsing; uvicorn then calls send_400_response
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -70,8 +79,11 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """What uvicorn calls when the bytes are not HTTP."""
-        self._refuse(400, msg)
+        """What uvicorn calls when the bytes are not HTTP, or not to be read on."""
+        if self._in_head and self._head_fields > _MOST_FIELDS:
+            self._refuse(431, f"a request has at most {_MOST_FIELDS} header fields")
+        else:
+            self._refuse(400, msg)
 
     def _wait(self, seconds: float | None) -> None:
         """Let the current deadline go, and set the next one."""

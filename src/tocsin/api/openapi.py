@@ -24,6 +24,13 @@ _MEANINGS: Final = {
     429: "The tenant asks more often than it may; Retry-After says when to come again",
     503: "The database is away; try again later",
 }
+_ACTING_FOR: Final = {
+    "name": "Tocsin-Tenant",
+    "in": "header",
+    "required": False,
+    "description": "The tenant to act for; another than the key's own only with the `admin` scope",
+    "schema": {"type": "string"},
+}
 
 
 def openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
@@ -135,10 +142,11 @@ def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 def _request_headers(endpoint: Endpoint) -> list[dict[str, Any]]:
-    return [
+    own = [
         {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
         for name in endpoint.request_headers
     ]
+    return [*own, _ACTING_FOR]
 
 
 def _schema(kind: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tocsin.cli.show import api_command, table
 _PAGE = 500
 _TABLE = table(
     [
-        ("AT", "at"), ("TENANT", "tenant"), ("ACTOR", "actor"), ("ACTION", "action"), ("OBJECT", "object"),
+        ("AT", "written_at"), ("TENANT", "tenant"), ("ACTOR", "actor"), ("ACTION", "action"), ("OBJECT", "object"),
         ("ADDRESS", "address"),
     ]
 )  # fmt: skip
@@ -42,7 +42,7 @@ def audit() -> None:
 @api_command
 def list_audit(client: Client, **options: Any) -> tuple[Any, Any]:
     """List entries, latest first. With --json they come with what was before and after."""
-    return client.get("audit", **options), _TABLE
+    return client.get("audit", **options), _listed
 
 
 @audit.command()
@@ -57,6 +57,11 @@ def export(output: Any, url: str | None, key: str | None, tenant: str | None, **
     """Write all entries that match, latest first, one JSON object a line (NDJSON)."""
     for entry in _all(connect(url, key, tenant), filters):
         output.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+
+def _listed(answer: Any) -> None:
+    items = [item | {"written_at": item["at"]} for item in answer["items"]]
+    _TABLE({"items": items, "next_cursor": answer["next_cursor"]})
 
 
 def _all(client: Client, filters: dict[str, Any]) -> Iterator[Any]:

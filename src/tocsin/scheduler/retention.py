@@ -17,11 +17,14 @@ class Retention:
     name = "retention"
     interval = 3600.0
 
-    def __init__(self, history: HistoryStore, nodes: LeaseStore, leases: Leases, days: int) -> None:
+    def __init__(
+        self, history: HistoryStore, nodes: LeaseStore, leases: Leases, days: int, audit_days: int = 365
+    ) -> None:
         self._history = history
         self._nodes = nodes
         self._leases = leases
         self._days = days
+        self._audit_days = audit_days
 
     async def run_once(self, now: Instant) -> Report:
         """Make, drop, forget."""
@@ -29,6 +32,7 @@ class Retention:
             return Report(again_at=now + 60_000_000)
         made = await self._history.make_partitions(now)
         dropped = await self._history.drop_partitions(now, self._days)
+        dropped += await self._history.drop_partitions(now, self._audit_days, "audit")
         forgotten = await self._history.forget_one_offs(now, self._days)
         await self._nodes.forget_dead()
         if made or dropped or forgotten:

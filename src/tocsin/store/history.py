@@ -32,12 +32,12 @@ class HistoryStore:
                 made += row["made"]
         return made
 
-    async def drop_partitions(self, now: Instant, days: int) -> int:
-        """Drop the days of history that are older than `days`."""
+    async def drop_partitions(self, now: Instant, days: int, table: str = "history") -> int:
+        """Drop the days of a table that are older than `days`."""
         async with self._database.transaction() as session:
             await session.execute("SET LOCAL lock_timeout = '2s'")
             horizon = to_datetime(now - days * DAY).date()
-            row = await session.fetchrow("SELECT drop_daily_partitions('history', $1) AS dropped", horizon)
+            row = await session.fetchrow("SELECT drop_daily_partitions($1, $2) AS dropped", table, horizon)
             return int(row["dropped"])
 
     async def forget_one_offs(self, now: Instant, days: int, limit: int = 1000) -> int:
