@@ -45,13 +45,18 @@ class Rank:
 class TenantShares:
     """What each limited tenant may still start on this worker."""
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(
+        self, rank: Rank, in_flight: int | None = None, fires_per_second: float | None = None
+    ) -> None:
+        """The numbers are for tenants that have none of their own."""
         self._rank = rank
+        self._in_flight = in_flight
+        self._fires_per_second = fires_per_second
         self._flows: dict[int, _Flow] = {}
 
     def caps(self, views: Iterable[LaneView], held: Iterable[Claim], now: Instant) -> dict[int, int]:
         """Tenant to how many more executions may be taken. Tenants without limits are not in it."""
-        limited = {view.lane.tenant_id: view for view in views if view.in_flight or view.fires_per_second}
+        limited = {view.lane.tenant_id: view for view in map(self._with_defaults, views) if _is_limited(view)}
         if not limited:
             return {}
         in_flight = Counter(claim.tenant_id for claim in held if claim.tenant_id in limited)
@@ -63,6 +68,12 @@ class TenantShares:
             if claim.tenant_id in self._flows:
                 self._flows[claim.tenant_id].tokens -= 1
 
+    def _with_defaults(self, view: LaneView) -> LaneView:
+        return view._replace(
+            in_flight=view.in_flight or self._in_flight,
+            fires_per_second=view.fires_per_second or self._fires_per_second,
+        )
+
     def _cap(self, view: LaneView, in_flight: int, now: Instant) -> int:
         seconds = now / SECOND
         caps: list[float] = []
@@ -72,6 +83,10 @@ class TenantShares:
             rate = self._rank.share(float(view.fires_per_second), seconds)
             caps.append(self._flows.setdefault(view.lane.tenant_id, _Flow(seconds)).fill(rate, seconds))
         return max(0, int(min(caps)))
+
+
+def _is_limited(view: LaneView) -> bool:
+    return view.in_flight is not None or view.fires_per_second is not None
 
 
 class _Flow:

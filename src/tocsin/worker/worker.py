@@ -80,7 +80,7 @@ class Worker:
             batch=settings.claim_batch,
             held_max=settings.held_max,
             queues=settings.queues,
-            shares=TenantShares(self.rank),
+            shares=TenantShares(self.rank, settings.limit_in_flight, settings.limit_fires_per_second),
         )
         self.heartbeat = Heartbeat(queue, self.runner, self._waiting, claim_ttl=settings.claim_ttl)
         self._claiming = Loop(self.claimer, clock)
