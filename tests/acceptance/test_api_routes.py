@@ -26,7 +26,14 @@ FIELDS_OF_CREATION = {
     "tags": ["board", "night"],
     "timeout": "1m30s",
     "start_within": 600,
-    "retry": {"max_attempts": 3, "initial_backoff": "2s", "max_backoff": "1m", "multiplier": 3, "jitter": 0, "on": ["network", 503]},
+    "retry": {
+        "max_attempts": 3,
+        "initial_backoff": "2s",
+        "max_backoff": "1m",
+        "multiplier": 3,
+        "jitter": 0,
+        "on": ["network", 503],
+    },
     "misfire": "fire_all",
     "overlap": "allow",
 }

@@ -77,7 +77,7 @@ class Crowd:
             body = {
                 "schedule": {"every": "1s"},
                 # Some calls outlast the next fire time.
-                "target": {"kind": "http", "url": f"{self._sink.url}/slow/{self._rng.choice((0.1, 0.7, 1.6))}"},
+                "target": {"kind": "http", "url": f"{self._sink.url}/slow/{self._rng.choice((0.1, 0.5, 1.2))}"},
                 "misfire": {"policy": ("fire_all", "fire_once", "skip")[number % 3], "max": 1000},
                 "overlap": ("allow", "queue", "skip", "collapse", "replace")[number // 3 % 5],
             }

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Final
 
 from tocsin.clock import Clock
-from tocsin.db.pool import acting_by_statement
+from tocsin.db.pool import acting_by_statement, acting_tenants
 from tocsin.domain.errors import Unavailable
 from tocsin.store.jobs import JobStore, NewJob, name_taken
 
@@ -31,6 +31,10 @@ class Intake:
 
     async def define(self, job: NewJob) -> None:
         """Write a job; returns when it is durable."""
+        if acting_tenants() not in ("", str(job.tenant_id)):
+            raise LookupError(
+                "a job for another tenant than the request's"
+            )  # what a policy would say to a lone one
         if len(self._waiting) >= _MOST_WAITING:
             raise Unavailable("too many creations are waiting for the database", retry_after=1)
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()

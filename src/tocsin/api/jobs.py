@@ -29,27 +29,25 @@ _TRIES = 5
 async def create(call: Call) -> Reply:
     """Check everything, then write once."""
     context, now = call.context, call.context.clock.now()
+    key = _idempotency_key(call)
+    # The hash is of the request as it was understood, so that spelling and order do not matter.
+    digest = hashlib.sha256(msgspec.json.encode(call.body, order="sorted")).digest()
+    # A repetition gets its answer although there is no room for another job, or its schedule is over by now.
+    first = None if key is None else await context.jobs.first_answer(call.caller.tenant_id, key, digest)
+    if first is not None:
+        return _repeated(first)
     definition = read_definition(call.body, call, now)
     await check_calendars(definition, call)
     job = new_job(definition, call, now)
     answer = as_created(job, now)
-    key = _idempotency_key(call)
+    await admit(call)
     if key is None:
-        await admit(call)
         await context.intake.define(job)
     else:
-        # The hash is of the request as it was understood, so that spelling and order do not matter.
-        digest = hashlib.sha256(msgspec.json.encode(call.body, order="sorted")).digest()
-        # A repetition gets its answer although there is no room for another job.
-        first = await context.jobs.first_answer(job.tenant_id, key, digest)
-        if first is None:
-            await admit(call)
-            first = await context.jobs.define_once(
-                job, key, digest, msgspec.json.encode(answer).decode(), now
-            )
+        text = msgspec.json.encode(answer).decode()
+        first = await context.jobs.define_once(job, key, digest, text, now)
         if first is not None:
-            again = msgspec.json.decode(first, type=wire.Job)
-            return Reply(again, headers={"etag": f'"{again.version}"', "idempotent-replayed": "true"})
+            return _repeated(first)
     context.telemetry.created.inc()
     return _tagged(answer)
 
@@ -186,6 +184,12 @@ async def _replace(call: Call, job_id: UUID, definition: Definition, version: in
 
 def _tagged(job: wire.Job, status: int | None = None) -> Reply:
     return Reply(job, status, {"etag": f'"{job.version}"'})
+
+
+def _repeated(first: str) -> Reply:
+    """The answer that a key got the first time."""
+    job = msgspec.json.decode(first, type=wire.Job)
+    return Reply(job, headers={"etag": f'"{job.version}"', "idempotent-replayed": "true"})
 
 
 def _expected_version(call: Call) -> int | None:

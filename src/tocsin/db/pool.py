@@ -96,6 +96,11 @@ def acting_for(*tenant_ids: int) -> Iterator[None]:
         yield
 
 
+def acting_tenants() -> str:
+    """For whom we act: tenant ids separated by commas; nothing for nobody, and where each statement says it."""
+    return _acting_for.get() or _NOBODY
+
+
 @contextmanager
 def acting_by_statement() -> Iterator[None]:
     """What is done inside says by itself, in each statement, for whom; connections are taken as they are."""

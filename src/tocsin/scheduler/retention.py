@@ -34,6 +34,7 @@ class Retention:
         dropped = await self._history.drop_partitions(now, self._days)
         dropped += await self._history.drop_partitions(now, self._audit_days, "audit")
         forgotten = await self._history.forget_one_offs(now, self._days)
+        await self._history.forget_keys()
         await self._nodes.forget_dead()
         if made or dropped or forgotten:
             _log.info(

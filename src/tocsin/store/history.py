@@ -55,3 +55,12 @@ class HistoryStore:
             days,
         )
         return len(rows)
+
+    async def forget_keys(self, limit: int = 10_000) -> int:
+        """Remove idempotency keys that no longer count."""
+        rows = await self._database.fetch(
+            "DELETE FROM idempotency WHERE (tenant_id, key) IN (SELECT tenant_id, key FROM idempotency"
+            " WHERE expires_at <= tocsin_now() ORDER BY expires_at LIMIT $1) AND expires_at <= tocsin_now() RETURNING 1",
+            limit,
+        )
+        return len(rows)

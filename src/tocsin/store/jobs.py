@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.conditions import Conditions, containing
-from tocsin.db.pool import Database, Record, Session, columns
+from tocsin.db.pool import Database, Record, Session, acting_tenants, columns
 from tocsin.db.statements import statement
 from tocsin.domain.audit import Origin
 from tocsin.domain.errors import Conflict, NotFound, Refused
@@ -152,7 +152,8 @@ class _TakenNames(Exception):
 
 async def _define(session: Session, jobs: Sequence[NewJob], now: Instant) -> set[UUID]:
     values = columns([_row(job) for job in jobs], 18)
-    tenants = ",".join(map(str, sorted({job.tenant_id for job in jobs})))
+    # A request's own tenant, so that the policies judge the jobs by it; the jobs' tenants where many share a batch.
+    tenants = acting_tenants() or ",".join(map(str, sorted({job.tenant_id for job in jobs})))
     rows = await session.fetch(
         _sql("define_jobs"), CELL, *values[:15], _notice(jobs, now), tenants, *values[15:]
     )

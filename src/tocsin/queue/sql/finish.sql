@@ -1,5 +1,6 @@
 -- Move finished executions from live to history. Called by PostgresQueue.settle.
--- Locks: the rows, by primary key. The token fences: a row whose claim passed to somebody else is not touched.
+-- Locks: the rows, by primary key. The token fences: a row whose claim passed to somebody else is not touched. Only
+-- what ran ends as having run, and only what did not run ends as not having run.
 -- Returns how many moved; the caller looks up the others when the number falls short.
 WITH done AS (
     SELECT * FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::text[], $6::timestamptz[],
@@ -8,6 +9,7 @@ WITH done AS (
 ), gone AS (
     DELETE FROM executions e USING done d
     WHERE e.cell = $1 AND e.job_id = d.job_id AND e.fire_at = d.fire_at AND e.claim_token = d.token
+      AND (e.started_at IS NULL) = (d.state IN ('expired', 'skipped'))
     RETURNING e.*, d.state, d.finished_at, d.outcome, d.fingerprint, d.version,
               CASE WHEN d.state = 'cancelled' THEN coalesce(e.cancel_reason, d.reason) ELSE d.reason END AS reason
 ), kept AS (

@@ -10,5 +10,5 @@ SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL,
 FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::jsonb[])
     WITH ORDINALITY AS r (job_id, fire_at, token, run_at, record, place)
 WHERE e.cell = $1 AND e.job_id = r.job_id AND e.fire_at = r.fire_at AND e.claim_token = r.token
-  AND NOT e.cancel_requested
+  AND e.started_at IS NOT NULL AND NOT e.cancel_requested
 RETURNING r.place::integer - 1 AS place

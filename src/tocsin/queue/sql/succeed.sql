@@ -5,6 +5,7 @@ WITH gone AS (
     DELETE FROM executions e
     USING unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $6::integer[]) AS d (job_id, fire_at, token, version)
     WHERE e.cell = $1 AND e.job_id = d.job_id AND e.fire_at = d.fire_at AND e.claim_token = d.token
+      AND e.started_at IS NOT NULL
     RETURNING e.*, d.version
 ), kept AS (
     INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, started_at,
