@@ -1,6 +1,7 @@
 """Settings of a process: flags, else `TOCSIN_…` variables, else these defaults."""
 
 import os
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -10,6 +11,23 @@ from tocsin.domain.errors import Refused
 from tocsin.domain.limits import Count, Rate, TenantLimits, check_limits
 
 _PREFIX: Final = "TOCSIN_"
+_BOUNDS: Final = {
+    "port": (0, 65_535),
+    "engines": (0, 1024),
+    "lease_ttl": (0.2, 3600),
+    "claim_ttl": (0.2, 3600),
+    "horizon": (1, 3600),
+    "claim_ahead": (0.05, 60),
+    "claim_batch": (1, 10_000),
+    "held_max": (1, 10_000_000),
+    "concurrency": (1, 100_000),
+    "host_concurrency": (1, 100_000),
+    "history_days": (1, 36_500),
+    "audit_days": (1, 36_500),
+    "drain_timeout": (0, 3600),
+    "statement_timeout": (0.5, 3600),
+}
+_CHOICES: Final = {"log_format": ("auto", "text", "json"), "log_level": ("debug", "info", "warning", "error")}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,10 +115,30 @@ def load_settings(**flags: Any) -> Settings:
 
 def _convert(values: dict[str, Any]) -> Settings:
     try:
-        return msgspec.convert(values, Settings, strict=False, dec_hook=_decode)
+        settings = msgspec.convert(values, Settings, strict=False, dec_hook=_decode)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `$.")
         raise Refused(reason, field=_PREFIX + path.rstrip("`").upper()) from None
+    _check(settings)
+    return settings
+
+
+def _check(settings: Settings) -> None:
+    """Refuse what has the right type and makes no sense."""
+    for name, (least, most) in _BOUNDS.items():
+        value = getattr(settings, name)
+        if not least <= value <= most:  # also false for NaN
+            raise Refused(f"{value} does not lie between {least} and {most}", field=_PREFIX + name.upper())
+    for name, allowed in _CHOICES.items():
+        if getattr(settings, name) not in allowed:
+            raise Refused(f"one of {', '.join(allowed)}", field=_PREFIX + name.upper())
+    for text in settings.allow_networks:
+        try:
+            ip_network(text)
+        except ValueError as error:
+            raise Refused(str(error), field="TOCSIN_ALLOW_NETWORKS") from None
+    if settings.database_url and not settings.database_url.startswith(("postgresql://", "postgres://")):
+        raise Refused("a database URL begins with postgresql://", field="TOCSIN_DATABASE_URL")
 
 
 def _decode(kind: type, value: Any) -> Any:

@@ -20,8 +20,8 @@ from tocsin.clock import system_now
 from tocsin.db.embedded import EmbeddedServer
 from tocsin.db.migrations import migrate
 from tocsin.db.pool import open_database
-from tocsin.domain.errors import Refused, Unavailable
-from tocsin.domain.keys import BOOTSTRAP_ID, MIN_CHOSEN_LENGTH, new_key
+from tocsin.domain.errors import Unavailable
+from tocsin.domain.keys import BOOTSTRAP_ID, check_chosen, new_key
 from tocsin.roles import stop_on_signals, wait_for_database
 from tocsin.secret_key import ensure_secret_key
 from tocsin.settings import Settings
@@ -80,8 +80,7 @@ async def prepare(url: str, settings: Settings, *, announce: bool) -> None:
 async def _ensure_admin_key(store: KeyStore, settings: Settings, *, announce: bool) -> None:
     file = settings.data_dir / KEY_FILE
     if settings.admin_key is not None:
-        if len(settings.admin_key) < MIN_CHOSEN_LENGTH:
-            raise Refused(f"the key has fewer than {MIN_CHOSEN_LENGTH} characters", field="TOCSIN_ADMIN_KEY")
+        check_chosen(settings.admin_key)
         await store.put_bootstrap(settings.admin_key)
     elif not await store.has_bootstrap():
         _, text = new_key(BOOTSTRAP_ID)

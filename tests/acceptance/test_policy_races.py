@@ -77,7 +77,10 @@ class Crowd:
             body = {
                 "schedule": {"every": "1s"},
                 # Some calls outlast the next fire time.
-                "target": {"kind": "http", "url": f"{self._sink.url}/slow/{self._rng.choice((0.1, 0.5, 1.2))}"},
+                "target": {
+                    "kind": "http",
+                    "url": f"{self._sink.url}/slow/{self._rng.choice((0.1, 0.5, 1.2))}",
+                },
                 "misfire": {"policy": ("fire_all", "fire_once", "skip")[number % 3], "max": 1000},
                 "overlap": ("allow", "queue", "skip", "collapse", "replace")[number // 3 % 5],
             }
@@ -166,7 +169,9 @@ class Crowd:
         return await self._ask("POST", f"/v1/jobs/{job_id}/skip-next")
 
     async def run(self, job_id: str) -> Answer:
-        answer = await self._ask("POST", f"/v1/jobs/{job_id}/run", {"override_overlap": self._rng.random() < 0.5})
+        answer = await self._ask(
+            "POST", f"/v1/jobs/{job_id}/run", {"override_overlap": self._rng.random() < 0.5}
+        )
         if answer.status == 202:
             self.runs[job_id, parse_execution_text(answer.json()["id"]).fire_at] += 1
         return answer
@@ -240,7 +245,9 @@ def named(changes: list[Change], ends_at: Instant) -> list[tuple[bool, range]]:
         last = ends_at if after is None else after.began - 1
         found.append((True, change.times(change.answered + 1, last)))
         # The next fire can be skipped or called off long ahead, and then is decided whatever the next version says.
-        found.append((False, change.times(change.began, ends_at if after is None else after.answered + AHEAD)))
+        found.append(
+            (False, change.times(change.began, ends_at if after is None else after.answered + AHEAD))
+        )
     return found
 
 
@@ -255,7 +262,8 @@ def times_in(changes: list[Change], first: Instant, last: Instant, count: int) -
 
 async def rows_of(api: InProcessApi, job_id: str) -> list[Any]:
     return await api.database.fetch(
-        "SELECT fire_at, fire_until, fire_count, state, cause FROM history WHERE job_id = $1", parse_job_text(job_id)
+        "SELECT fire_at, fire_until, fire_count, state, cause FROM history WHERE job_id = $1",
+        parse_job_text(job_id),
     )
 
 
@@ -263,7 +271,10 @@ async def rows_of(api: InProcessApi, job_id: str) -> list[Any]:
 async def engines(url: str, count: int) -> AsyncIterator[None]:
     """Real engines on this event loop."""
     stop = asyncio.Event()
-    nodes = [asyncio.create_task(Node(Settings(drain_timeout=5.0, allow_loopback=True), ENGINE, url).run(stop)) for _ in range(count)]
+    nodes = [
+        asyncio.create_task(Node(Settings(drain_timeout=5.0, allow_loopback=True), ENGINE, url).run(stop))
+        for _ in range(count)
+    ]
     try:
         yield
     finally:
@@ -284,7 +295,9 @@ def test_of_two_editors_with_the_same_version_one_wins_and_the_other_loses_nothi
         path = f"/v1/jobs/{job['id']}"
 
         async def edit(version: str, body: dict[str, Any]) -> Answer:
-            return await api.ask("PATCH", path, json.dumps(body).encode(), headers=[(b"if-match", version.encode())])
+            return await api.ask(
+                "PATCH", path, json.dumps(body).encode(), headers=[(b"if-match", version.encode())]
+            )
 
         async def race() -> None:
             for number in range(1, rounds + 1):
@@ -296,7 +309,9 @@ def test_of_two_editors_with_the_same_version_one_wins_and_the_other_loses_nothi
                 shown = await api.ask("GET", path)
                 before = str(number - 1)
                 fields = shown.json()["description"], shown.json()["tags"]
-                assert fields == ((before, [str(number)]) if "description" in lost else (str(number), [before]))
+                assert fields == (
+                    (before, [str(number)]) if "description" in lost else (str(number), [before])
+                )
                 again = await edit(shown.headers["etag"], lost)
                 assert again.status == 200
                 assert (again.json()["description"], again.json()["tags"]) == (str(number), [str(number)])
@@ -312,11 +327,11 @@ def test_many_editors_without_a_version_all_have_their_change_applied(url: str) 
 
         async def race() -> None:
             bodies = [{"description": "words"}, {"tags": ["a"]}, {"priority": 1}]
-            answers = await asyncio.gather(*(api.ask("PATCH", path, json.dumps(body).encode()) for body in bodies))
+            answers = await asyncio.gather(
+                *(api.ask("PATCH", path, json.dumps(body).encode()) for body in bodies)
+            )
             assert {answer.status for answer in answers} == {200}
             shown = (await api.ask("GET", path)).json()
             assert (shown["description"], shown["tags"], shown["priority"]) == ("words", ["a"], 1)
 
         api.run(race())
-
-

@@ -57,7 +57,9 @@ class Workshop:
     async def once(self, in_: Span = 0, policies: Policies = _DEFAULT, **fields: Any) -> ExecutionKey:
         """A one-off that is due `in_` from now."""
         now = self.time.now()
-        definition = Definition(Schedule(at=format_instant(now + in_)), NoopTarget(), policies=policies, **fields)
+        definition = Definition(
+            Schedule(at=format_instant(now + in_)), NoopTarget(), policies=policies, **fields
+        )
         job_id = new_job_id(now)
         await self.jobs.define([self._new(job_id, definition, now + in_)], now)
         return ExecutionKey(job_id, now + in_)
@@ -76,7 +78,9 @@ class Workshop:
         job_id = new_job_id(now)
         first = rule_of(schedule).next_fire(now)
         assert first is not None
-        await self.jobs.define([self._new(job_id, Definition(schedule, NoopTarget(), policies=policies), first)], now)
+        await self.jobs.define(
+            [self._new(job_id, Definition(schedule, NoopTarget(), policies=policies), first)], now
+        )
         return job_id
 
     async def claim(self, worker: PostgresQueue, *, take: int = 1000, ahead: Span = AHEAD) -> list[Claim]:
@@ -97,7 +101,9 @@ class Workshop:
     async def live(self, key: ExecutionKey) -> Any:
         """The live row of an execution."""
         return await self.plain.fetchrow(
-            "SELECT * FROM executions WHERE cell = 0 AND job_id = $1 AND fire_at = $2", key.job_id, key.fire_at
+            "SELECT * FROM executions WHERE cell = 0 AND job_id = $1 AND fire_at = $2",
+            key.job_id,
+            key.fire_at,
         )
 
     async def past(self, key: ExecutionKey) -> list[Any]:

@@ -193,7 +193,9 @@ def test_starting_again_after_a_lost_answer_grants_the_same_start(url: str) -> N
     play(url, story)
 
 
-def test_passing_a_gate_again_after_a_lost_answer_grants_the_same_start_and_takes_no_second_slot(url: str) -> None:
+def test_passing_a_gate_again_after_a_lost_answer_grants_the_same_start_and_takes_no_second_slot(
+    url: str,
+) -> None:
     async def story(shop: Workshop) -> None:
         limit = Policies(limit=Limit("k", max_parallel=1, rate=1))
         key = await shop.once(policies=limit)
@@ -475,7 +477,9 @@ def test_a_transaction_held_open_does_not_make_claims_walk_what_is_dead(url: str
         await shop.once()
         async with shop.plain.transaction() as session:
             await session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            await session.fetchrow("SELECT count(*) FROM executions")  # takes the snapshot that holds vacuum back
+            await session.fetchrow(
+                "SELECT count(*) FROM executions"
+            )  # takes the snapshot that holds vacuum back
             pages: list[int] = []
             for _ in range(rounds):
                 await shop.many(batch)
@@ -485,7 +489,9 @@ def test_a_transaction_held_open_does_not_make_claims_walk_what_is_dead(url: str
                 await worker.succeed(claims, shop.time.now())
         without_floor = await pages_of_a_claim(shop, shop.worker(2))
         assert max(pages[5:]) < 100
-        assert without_floor > 2 * max(pages[5:]), "nothing dead was there to be walked: the test proves nothing"
+        assert without_floor > 2 * max(pages[5:]), (
+            "nothing dead was there to be walked: the test proves nothing"
+        )
 
     play(url, story)
 

@@ -6,14 +6,22 @@ must be refused and must change nothing.
 """
 
 import asyncio
+import random
 import re
 from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.simulation.virtual_time import START, VirtualLoop
 from tests.simulation.workshop import CLAIM_TTL, TENANT, Workshop, close_workshop, open_workshop
@@ -33,6 +41,13 @@ from tocsin.telemetry import Telemetry
 
 MOST_ATTEMPTS = 3
 AHEAD = 7 * SECOND
+ENDINGS = {
+    Event.SUCCEED: State.SUCCEEDED,
+    Event.DIE: State.DEAD,
+    Event.STOP: State.CANCELLED,
+    Event.EXPIRE: State.EXPIRED,
+    Event.SKIP: State.SKIPPED,
+}
 T = TypeVar("T")
 choices = st.integers(0, 1000)
 
@@ -197,18 +212,11 @@ class LifecycleWalk(RuleBasedStateMachine):
             assert bool(granted) == (mine and model.state is State.RUNNING and not model.stop_asked)
 
     @precondition(lambda self: self.claims)
-    @rule(choice=choices, event=st.sampled_from((Event.SUCCEED, Event.DIE, Event.STOP, Event.EXPIRE, Event.SKIP)))
+    @rule(choice=choices, event=st.sampled_from(list(ENDINGS)))
     def finish(self, choice: int, event: Event) -> None:
         claim, model, mine = self.pick(choice)
-        ends = {
-            Event.SUCCEED: State.SUCCEEDED,
-            Event.DIE: State.DEAD,
-            Event.STOP: State.CANCELLED,
-            Event.EXPIRE: State.EXPIRED,
-            Event.SKIP: State.SKIPPED,
-        }
         before = self.do(self.shop.past(model.key))
-        self.do(self.workers[0].finish([self.shop.finish(claim, ends[event])]))
+        self.do(self.workers[0].finish([self.shop.finish(claim, ENDINGS[event])]))
         if mine and model.state is not None and after(model.state, event) is not None:
             self.step(model, event)
         else:
@@ -242,7 +250,7 @@ class LifecycleWalk(RuleBasedStateMachine):
         claim, model, mine = self.pick(choice)
         again = msgspec.structs.replace(self.shop.again(claim), record=None)
         left = self.do(self.workers[0].postpone([again]))
-        if mine and model.state is State.RUNNING and not model.stop_asked:
+        if mine and not model.stop_asked:
             assert left == []
             self.step(model, Event.RELEASE)
             model.run_at = again.run_at
@@ -326,26 +334,63 @@ async def _states(shop: Workshop) -> list[Any]:
     )
 
 
-def test_whatever_happens_an_execution_goes_only_where_the_table_allows(url: str) -> None:
+@contextmanager
+def workshop_of_walks(url: str) -> Iterator[None]:
     clock = VirtualClock(START)
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
         LifecycleWalk.runner = runner
         LifecycleWalk.shop = runner.run(open_workshop(url, clock, size=1))
         LifecycleWalk.seen = set()
+        yield
+        runner.run(close_workshop(LifecycleWalk.shop))
+
+
+def test_whatever_happens_an_execution_goes_only_where_the_table_allows(url: str) -> None:
+    with workshop_of_walks(url):
         run_state_machine_as_test(
             LifecycleWalk,
             settings=settings(
-                max_examples=40,
-                stateful_step_count=50,
-                derandomize=True,
+                max_examples=25,
+                stateful_step_count=30,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),
             ),
         )
-        runner.run(close_workshop(LifecycleWalk.shop))
-    # Nothing expires or is skipped out of the queue itself today: a worker holds what it ends that way.
+
+
+def test_long_walks_take_every_step_of_the_table(url: str) -> None:
+    with workshop_of_walks(url):
+        for seed in range(6):
+            _walk(LifecycleWalk(), random.Random(seed), steps=150)
+    # Nothing expires or is skipped out of the queue itself: a worker holds what it ends that way.
     by_nobody = {(State.QUEUED, Event.SKIP), (State.QUEUED, Event.EXPIRE)}
     assert set(TRANSITIONS) - LifecycleWalk.seen == by_nobody
+
+
+def _walk(walk: LifecycleWalk, rng: random.Random, steps: int) -> None:
+    """Any operation at any time, with recent executions and claims more often than old ones."""
+    for _ in range(steps):
+        fresh = max(0, len(walk.claims) - 1 - rng.choice((0, 1, 3, 30)))
+        name = rng.choice(("create", "claim", "client", "start", "start", "worker", "finish", "reclaim"))
+        match name:
+            case "create":
+                walk.create(in_=rng.choice((0, 8)) * SECOND)
+            case "claim":
+                walk.claim(worker=rng.randrange(2), take=rng.choice((1, 1000)))
+            case "reclaim":
+                walk.reclaim(seconds=rng.choice((1, CLAIM_TTL + 3)))
+            case "client" if walk.models:
+                action = rng.choice(
+                    (walk.cancel_execution, walk.cancel_job, walk.pause, walk.resume, walk.revive)
+                )
+                action(choice=rng.randrange(len(walk.models)))
+            case "start" if walk.claims:
+                walk.start(choice=fresh, worker=rng.randrange(2))
+            case "worker" if walk.claims:
+                rng.choice((walk.succeed, walk.retry, walk.postpone, walk.release, walk.extend))(choice=fresh)
+            case "finish" if walk.claims:
+                walk.finish(choice=fresh, event=rng.choice(list(ENDINGS)))
+        walk.the_database_says_what_the_model_says()
 
 
 def test_the_schema_lists_the_states_of_the_table(url: str) -> None:
@@ -359,7 +404,9 @@ def test_the_schema_lists_the_states_of_the_table(url: str) -> None:
         return {f"{row['place']} {row['text']}": row["text"] for row in rows}
 
     constraints = asyncio.run(scenario())
-    listed = [set(_words(text)) for place, text in constraints.items() if place.startswith("history CHECK ((state")]
+    listed = [
+        set(_words(text)) for place, text in constraints.items() if place.startswith("history CHECK ((state")
+    ]
     assert listed == [set(FINAL)]
     # Live states are not stored: they follow from the claim and the start, which the schema keeps consistent.
     live = " ".join(text for place, text in constraints.items() if place.startswith("executions "))

@@ -51,7 +51,9 @@ async def decide(shop: Workshop, node: int) -> list[tuple[DueJob, Plan]]:
 
 
 async def job_row(shop: Workshop, job_id: UUID):
-    return await shop.plain.one("SELECT next_fire_at, fire_count, state, version FROM jobs WHERE id = $1", job_id)
+    return await shop.plain.one(
+        "SELECT next_fire_at, fire_count, state, version FROM jobs WHERE id = $1", job_id
+    )
 
 
 async def fires(shop: Workshop, job_id: UUID) -> list[Instant]:
@@ -235,19 +237,27 @@ def test_a_long_outage_is_caught_up_by_policy_without_losing_or_doubling_a_fire_
     async def story(shop: Workshop) -> None:
         ends = "2030-07-01T01:00:00Z"
         every = {policy: Policies(misfire=Misfire(policy, max=1000)) for policy in MisfirePolicy}
-        jobs = {policy: await shop.recurring(7 * SECOND, terms, ends_at=ends) for policy, terms in every.items()}
+        jobs = {
+            policy: await shop.recurring(7 * SECOND, terms, ends_at=ends) for policy, terms in every.items()
+        }
         start = shop.time.now()
         await shop.time.advance(50 * MINUTE)
         node, leases = await lease_all(shop)
         part, _, _ = planner(shop, node, leases)
         await part.run_once(shop.time.now())
-        times = [time for time in range(start - start % (7 * SECOND), shop.time.now() + HORIZON + 1, 7 * SECOND)][1:]
+        times = [
+            time for time in range(start - start % (7 * SECOND), shop.time.now() + HORIZON + 1, 7 * SECOND)
+        ][1:]
         live_from = shop.time.now() - MINUTE
         missed = [time for time in times if time < live_from]
         for policy, job_id in jobs.items():
-            kept = {MisfirePolicy.SKIP: 0, MisfirePolicy.FIRE_ONCE: 1, MisfirePolicy.FIRE_ALL: len(missed)}[policy]
+            kept = {MisfirePolicy.SKIP: 0, MisfirePolicy.FIRE_ONCE: 1, MisfirePolicy.FIRE_ALL: len(missed)}[
+                policy
+            ]
             assert await fires(shop, job_id) == times[len(missed) - kept :]
-            runs = await shop.plain.fetch("SELECT fire_at, fire_until, fire_count FROM history WHERE job_id = $1", job_id)
+            runs = await shop.plain.fetch(
+                "SELECT fire_at, fire_until, fire_count FROM history WHERE job_id = $1", job_id
+            )
             assert sum(run["fire_count"] for run in runs) == len(missed) - kept
             assert (await job_row(shop, job_id))["next_fire_at"] == times[-1] + 7 * SECOND
 
@@ -274,7 +284,10 @@ def test_what_was_called_off_before_a_pause_does_not_come_back_when_it_ends(url:
         part, _, _ = planner(shop, node, leases)
         await part.run_once(shop.time.now())
         first, second, third = await fires(shop, job_id)
-        assert await shop.executions.cancel(TENANT, ExecutionKey(job_id, second), "not this one") is State.CANCELLED
+        assert (
+            await shop.executions.cancel(TENANT, ExecutionKey(job_id, second), "not this one")
+            is State.CANCELLED
+        )
         await shop.control.pause(TENANT, job_id, "a break")
         assert await fires(shop, job_id) == []
         await shop.control.resume(TENANT, job_id, shop.time.now())

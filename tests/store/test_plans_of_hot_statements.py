@@ -109,7 +109,9 @@ def test_a_hot_statement_goes_by_its_index_and_never_over_a_whole_table(busy: st
             await database.close()
 
     nodes = asyncio.run(scenario())
-    over_big = [node for node in nodes if node.table is not None and node.table.startswith((*BIG, "history_"))]
+    over_big = [
+        node for node in nodes if node.table is not None and node.table.startswith((*BIG, "history_"))
+    ]
     assert not [node for node in over_big if node.kind == "Seq Scan"], nodes
     assert not [node for node in nodes if node.kind in ("Hash Join", "Merge Join")], nodes
     used = {node.index for node in over_big if node.table in BIG and node.index is not None}
@@ -130,7 +132,9 @@ def test_a_claim_locks_exactly_the_rows_it_returns(busy: str) -> None:
             async with database.connection() as connection:
                 claiming = connection.transaction()
                 await claiming.start()
-                rows = await connection.fetch(statement(QUEUE, "claim"), *claim_arguments("default", take, 0, now))
+                rows = await connection.fetch(
+                    statement(QUEUE, "claim"), *claim_arguments("default", take, 0, now)
+                )
                 assert len(rows) == take
                 assert before - (await database.one(free))["n"] == take
                 await claiming.rollback()

@@ -28,6 +28,7 @@ from tocsin.db.pool import Database, open_database
 from tocsin.db.wall import open_walled
 from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.keys import hash_of, new_key
+from tocsin.domain.sealing import SecretBox
 from tocsin.store.keys import KeyStore
 from tocsin.telemetry import Telemetry
 
@@ -162,6 +163,8 @@ class Caller:
 class InProcessApi(Caller):
     """The application itself, called without a socket, on an event loop of its own."""
 
+    row_security = "auto"
+
     def __init__(self, url: str, policy: AddressPolicy) -> None:
         self._url = url
         self._policy = policy
@@ -246,17 +249,15 @@ class InProcessApi(Caller):
         self.database = await open_database(self._url, name="api under test", size=4)
         await KeyStore(self.database).put_bootstrap(ADMIN_KEY)
         # As in production: requests are answered behind row-level security, the test itself looks from outside.
-        self.walled, wall = await open_walled(self._url, name="api under test", timeout=15.0, size=4)
-        assert wall is None
+        self.walled, wall = await open_walled(
+            self._url, name="api under test", timeout=15.0, size=4, mode=self.row_security
+        )
+        assert (wall is None) == (self.row_security == "auto"), wall
         self.context = make_context(
             self.walled, DatabaseClock(), Telemetry(), self._policy, shard_count=64, lease_ttl=10.0,
-            operator=self.database,
+            operator=self.database, box=SecretBox([b"a master key of tests, 32 bytes."]),
         )  # fmt: skip
         self.app = build_app(self.context)
-
-    async def _close(self) -> None:
-        await self.walled.close()
-        await self.database.close()
 
 
 def in_process_api(url: str, **policy: Any) -> InProcessApi:

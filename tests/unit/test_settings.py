@@ -41,10 +41,9 @@ def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) ->
     assert load_settings().port == Settings().port
 
 
-@pytest.mark.parametrize("name", ["queues", "allow_networks"])
-def test_lists_are_written_with_commas(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(f"TOCSIN_{name.upper()}", " a, b ,,c,")
-    assert getattr(load_settings(), name) == ("a", "b", "c")
+def test_lists_are_written_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOCSIN_QUEUES", " a, b ,,c,")
+    assert load_settings().queues == ("a", "b", "c")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,6 @@ def test_a_value_of_the_wrong_type_is_refused_by_its_variable(
     assert refused.value.field == f"TOCSIN_{name}"
 
 
-@pytest.mark.xfail(strict=True, reason="settings have types but no bounds")
 @pytest.mark.parametrize(
     ("name", "text"),
     [

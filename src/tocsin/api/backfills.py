@@ -104,6 +104,7 @@ _BACKFILL = "/v1/backfills/{backfill_id}"
 ENDPOINTS = (
     Endpoint(
         method="POST", path=_OF_JOB, handler=create, body=wire.NewBackfill, answer=wire.BackfillAnswer, status=202,
+        other_statuses=(200,),
         summary="Run the fire times of a past range; with dry_run, say which (200)", scope=Scope.WRITE, refusals=(404,),
     ),
     Endpoint(

@@ -72,7 +72,7 @@ def new_job(definition: Definition, call: Call, now: Instant) -> NewJob:
     fire_at = _first_fire(definition, now)
     shard = shard_of(job_id, call.context.shard_count)
     origin = None if call.trail is None else call.trail.creates()
-    return NewJob(job_id, call.caller.tenant_id, shard, definition, fire_at, max(fire_at, now), origin)
+    return NewJob(job_id, call.caller.tenant_id, shard, definition, fire_at, max(fire_at, now), origin, now)
 
 
 def as_created(job: NewJob, now: Instant) -> wire.Job:

@@ -39,7 +39,11 @@ async def upcoming(call: Call) -> Preview:
     asked = call.instant("after")
     after = call.context.clock.now() if asked is None else asked
     terms = terms_of(job.schedule, Policies(), job_id, job.fire_count, await _calendars(call, job.schedule))
-    return preview(job.schedule, after, call.limit(), terms)
+    if job.kind == "once":
+        return preview(job.schedule, after, call.limit(), terms)
+    cursor, planned = await call.context.jobs.planned(call.caller.tenant_id, job_id, after)
+    start = None if cursor is None else max(after, cursor - 1)
+    return preview(job.schedule, start, call.limit(), terms, planned)
 
 
 async def _calendars(call: Call, schedule: Schedule) -> list[tuple[int, int]]:

@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol
 import asyncpg
 import structlog
 
-from tocsin.domain.errors import Unavailable
+from tocsin.domain.errors import Refused, Unavailable
 
 SCHEMA: Final = "tocsin"
 MINIMUM_VERSION: Final = 15
@@ -54,6 +54,12 @@ _AWAY: Final = (
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
+)
+# Waiting does not help: the URL names what is not there, or not for us.
+_NEVER: Final = (
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InvalidPasswordError,
+    asyncpg.InvalidAuthorizationSpecificationError,
 )
 _NOBODY: Final = ""
 _acting_for: ContextVar[str | None] = ContextVar("acting_for", default=_NOBODY)
@@ -203,6 +209,8 @@ class translating:  # noqa: N801 - reads as a statement: `with translating():`
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, _NEVER):
+            raise Refused(_words(error), field="database_url") from error
         if error is not None and isinstance(error, _AWAY):
             raise Unavailable(f"the database did not answer: {_words(error)}") from error
 

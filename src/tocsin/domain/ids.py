@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from tocsin.domain.errors import NotFound
-from tocsin.domain.instant import MILLISECOND, Instant
+from tocsin.domain.instant import MILLISECOND, Instant, parse_instant
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUE_OF: Final = {letter: value for value, letter in enumerate(_ALPHABET)} | {"i": 1, "l": 1, "o": 0}
@@ -19,6 +19,8 @@ _JOB_PREFIX: Final = "job_"
 _EXECUTION_PREFIX: Final = "exec_"
 _JOB_LETTERS: Final = 26  # 128 bits
 _EXECUTION_LETTERS: Final = 39  # 128 + 64 bits
+EARLIEST: Final = parse_instant("0001-01-01T00:00:00Z", "")
+LATEST: Final = parse_instant("9999-12-31T23:59:59.999999Z", "")
 _INSTANT_BIAS: Final = 1 << 63  # instants before 1970 sort before later ones
 
 
@@ -60,7 +62,10 @@ def parse_job_text(text: str) -> UUID:
 def parse_execution_text(text: str) -> ExecutionKey:
     """Back to the key; anything else names no execution."""
     value = _decode(text, _EXECUTION_PREFIX, _EXECUTION_LETTERS, 192, "execution")
-    return ExecutionKey(UUID(int=value >> 64), (value & (1 << 64) - 1) - _INSTANT_BIAS)
+    fire_at = (value & (1 << 64) - 1) - _INSTANT_BIAS
+    if not EARLIEST <= fire_at <= LATEST:
+        raise NotFound(f"no execution {text!r}")
+    return ExecutionKey(UUID(int=value >> 64), fire_at)
 
 
 def _encode(value: int, letters: int) -> str:

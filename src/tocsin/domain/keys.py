@@ -15,9 +15,12 @@ from typing import Final
 
 import msgspec
 
+from tocsin.domain.errors import Refused
+
 PREFIX: Final = "tocsin"
 BOOTSTRAP_ID: Final = "bootstrap"
 MIN_CHOSEN_LENGTH: Final = 16
+LONGEST: Final = 512
 _BASE62: Final = string.digits + string.ascii_letters
 _SECRET_LETTERS: Final = 43  # 62^43 > 2^256
 _CHECK_LETTERS: Final = 6
@@ -56,6 +59,17 @@ def take_apart(text: str) -> Presented | None:
     if not hmac.compare_digest(_checksum(body).encode(), text[-_CHECK_LETTERS:].encode()):
         return None
     return Presented(parts[1], text)
+
+
+def check_chosen(text: str) -> None:
+    """Refuse an operator's own key that could not be presented, or not be told from one of ours."""
+    if not MIN_CHOSEN_LENGTH <= len(text) <= LONGEST:
+        raise Refused(f"the key has {MIN_CHOSEN_LENGTH} to {LONGEST} characters", field="TOCSIN_ADMIN_KEY")
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise Refused("the key has letters, digits and signs only, no spaces", field="TOCSIN_ADMIN_KEY")
+    presented = take_apart(text)
+    if presented is None or presented.id != BOOTSTRAP_ID:
+        raise Refused(f"a key of your own does not look like {PREFIX}_…_…", field="TOCSIN_ADMIN_KEY")
 
 
 def hash_of(text: str) -> bytes:

@@ -1,5 +1,6 @@
 """What a schedule will do, before anybody relies on it: fire times, words, warnings."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -33,11 +34,17 @@ class Preview(msgspec.Struct, frozen=True):
     warnings: list[str]
 
 
-def preview(schedule: Schedule, after: Instant, limit: int, terms: Terms) -> Preview:
-    """The first `limit` fires after `after`, as they would be planned: blackouts, jitter and max_fires included."""
+def preview(
+    schedule: Schedule, after: Instant | None, limit: int, terms: Terms, planned: Sequence[Instant] = ()
+) -> Preview:
+    """The first `limit` fires after `after`, as they would be planned: blackouts, jitter and max_fires included.
+
+    `planned` are those that are planned already and come before them; without an `after` they are all there is.
+    """
     zone = zone_of(_zone_name(schedule))
-    fires = [_shown(fire.due_at, zone) for fire in _fires(schedule, after, limit, terms)]
-    warnings = _warnings(schedule, after)
+    coming = [] if after is None else _fires(schedule, after, limit - len(planned), terms)
+    fires = [_shown(due_at, zone) for due_at in (*planned, *(fire.due_at for fire in coming))][:limit]
+    warnings = [] if after is None else _warnings(schedule, after)
     if not fires:
         warnings.append("the schedule does not fire again")
     return Preview(fires, explanation(schedule), warnings)

@@ -61,7 +61,7 @@ class Schedule(
 def read_schedule(written: "Written", now: Instant) -> Schedule:
     """Check what a user wrote and settle what depends on the moment of writing (`in`, `now`)."""
     schedule = _read_written(written, now)
-    given = [name for name in (*_ONE_OFF, *_RECURRING) if _value(schedule, name) not in (None, False)]
+    given = [name for name in (*_ONE_OFF, *_RECURRING) if _given(_value(schedule, name))]
     if len(given) != 1:
         said = "none of them" if not given else " and ".join(given)
         raise Refused(f"give exactly one of at, in, now, every, cron; got {said}", field="schedule")
@@ -284,6 +284,11 @@ def _check_exclude(exclude: Exclude) -> None:
         raise Refused(f"at most {MAX_EXCLUDED_DATES} dates", field="schedule.exclude.dates")
     if len(exclude.calendars) > MAX_RULES:
         raise Refused(f"at most {MAX_RULES} calendars", field="schedule.exclude.calendars")
+
+
+def _given(value: object) -> bool:
+    """0 is a value: a bad interval, a fine delay."""
+    return value is not None and value is not False
 
 
 def _value(schedule: Schedule, name: str) -> object:

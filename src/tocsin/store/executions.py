@@ -118,7 +118,7 @@ class ExecutionStore:
                 return
         row = await self.get(tenant_id, key)
         if row["state"] in ("dead", "expired", "cancelled"):
-            raise Conflict("cannot retry: the job was deleted")
+            raise Conflict("cannot retry: the job is cancelled or deleted")
         raise Conflict(f"cannot retry an execution that is {row['state']}")
 
     async def _live(self, tenant_id: int, where: ExecutionFilter, after: Place | None, limit: int) -> Rows:

@@ -35,6 +35,8 @@ class NewJob(msgspec.Struct, frozen=True):
     """When a one-off runs: its fire time, or now if that has passed."""
     origin: Origin | None = None
     """Who creates it, for the audit log."""
+    created_at: Instant = 0
+    """When the caller was told it was created; 0: when it is written."""
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +93,23 @@ class JobStore:
         """The answer to the first request with this idempotency key, if there was one that still counts."""
         row = await self._database.fetchrow(f"{_FIRST_ANSWER} AND expires_at > tocsin_now()", tenant_id, key)
         return None if row is None else _same_request(row, request_hash)
+
+    async def planned(
+        self, tenant_id: int, job_id: UUID, after: Instant
+    ) -> tuple[Instant | None, list[Instant]]:
+        """The first fire time of a recurring job that is not planned yet, and when those run that are and have a fire
+        time after `after`."""
+        rows = await self._database.fetch(
+            "SELECT j.next_fire_at, e.due_at FROM jobs j LEFT JOIN executions e ON e.cell = j.cell AND e.job_id = j.id"
+            " AND e.cause = 'schedule' AND e.started_at IS NULL AND e.attempt = 1 AND e.fire_at > $4"
+            " WHERE j.cell = $1 AND j.id = $2 AND j.tenant_id = $3 ORDER BY e.fire_at",
+            CELL,
+            job_id,
+            tenant_id,
+            after,
+        )
+        cursor = rows[0]["next_fire_at"] if rows else None
+        return cursor, [row["due_at"] for row in rows if row["due_at"] is not None]
 
     async def by_name(self, tenant_id: int, name: str) -> UUID | None:
         """The recurring job that has the name: one that can still fire."""
@@ -151,7 +170,7 @@ class _TakenNames(Exception):
 
 
 async def _define(session: Session, jobs: Sequence[NewJob], now: Instant) -> set[UUID]:
-    values = columns([_row(job) for job in jobs], 18)
+    values = columns([(*_row(job), job.created_at or now) for job in jobs], 19)
     # A request's own tenant, so that the policies judge the jobs by it; the jobs' tenants where many share a batch.
     tenants = acting_tenants() or ",".join(map(str, sorted({job.tenant_id for job in jobs})))
     rows = await session.fetch(

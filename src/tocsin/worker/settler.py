@@ -82,6 +82,8 @@ class Settler:
         self._retry_of: dict[str | None, Retry] = {None: Retry()}
         self.wake: Callable[[], None] = lambda: None
         self.settled: Callable[[], None] = lambda: None
+        self.requeued: Callable[[], None] = lambda: None
+        """Called when something went back into the queue, perhaps to be due soon."""
 
     @property
     def backlog(self) -> int:
@@ -148,6 +150,8 @@ class Settler:
             lost += await self._finish([again.stopped for again in await self._queue.postpone(postponed)])
             self._telemetry.postponed.inc(len(postponed))
         self._count(finishes, retried, lost)
+        if agains:
+            self.requeued()
 
     async def _pause(self, settlement: Settlement) -> None:
         """Pause the job before its execution ends, while the claim still proves that the answer counts."""

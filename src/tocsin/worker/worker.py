@@ -134,6 +134,7 @@ class Worker:
         self.claimer.earlier = self._starting.wake
         self.settler.wake = self._settling.wake
         self.settler.settled = self._room_made
+        self.settler.requeued = _both(self.claimer.forget_look, self._claiming.wake)
         self.runner.freed = self._room_made
 
     def _room_made(self) -> None:

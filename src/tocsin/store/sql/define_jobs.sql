@@ -8,21 +8,21 @@ WITH given AS (
                   unnest($2::uuid[], $3::integer[], $4::smallint[], $5::text[], $6::text[], $7::text[],
                          $8::text[], $9::text[], $10::smallint[], $11::jsonb[], $12::jsonb[], $13::jsonb[],
                          $14::timestamptz[], $15::timestamptz[], $16::timestamptz[], $19::text[], $20::text[],
-                         $21::text[])
+                         $21::text[], $22::timestamptz[])
         AS g (id, tenant_id, shard, kind, name, description, tags, queue, priority, schedule, target, policies,
-              fire_at, due_at, start_by, actor, request_id, address)
+              fire_at, due_at, start_by, actor, request_id, address, created_at)
 ), defined AS (
     INSERT INTO jobs (cell, id, tenant_id, shard, kind, name, description, tags, queue, priority, schedule,
-                      target, policies, next_fire_at)
+                      target, policies, next_fire_at, created_at, updated_at)
     SELECT $1, id, tenant_id, shard, kind, name, description, string_to_array(tags, E'\x1f'), queue, priority,
-           schedule, target, policies, CASE WHEN kind = 'recurring' THEN fire_at END
+           schedule, target, policies, CASE WHEN kind = 'recurring' THEN fire_at END, created_at, created_at
     FROM given
     ON CONFLICT (cell, tenant_id, name)
         WHERE kind = 'recurring' AND name IS NOT NULL AND state IN ('active', 'paused') DO NOTHING
     RETURNING id
 ), lane AS (
     INSERT INTO lanes (cell, queue, priority, tenant_id)
-    SELECT DISTINCT $1::smallint, queue, priority, tenant_id FROM given
+    SELECT DISTINCT $1::smallint, queue, priority, tenant_id FROM given ORDER BY 1, 2, 3, 4
     ON CONFLICT DO NOTHING
 ), born AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by,

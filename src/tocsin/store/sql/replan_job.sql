@@ -17,7 +17,7 @@ WITH moved AS (
     CROSS JOIN moved m
 ), lane AS (
     INSERT INTO lanes (cell, queue, priority, tenant_id)
-    SELECT DISTINCT cell, queue, priority, tenant_id FROM fire
+    SELECT DISTINCT cell, queue, priority, tenant_id FROM fire ORDER BY 1, 2, 3, 4
     ON CONFLICT DO NOTHING
 ), planned AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap,

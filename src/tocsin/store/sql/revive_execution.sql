@@ -4,7 +4,7 @@ WITH back AS (
     DELETE FROM history h
     WHERE h.cell = $1 AND h.job_id = $2 AND h.fire_at = $3 AND h.tenant_id = $4
       AND h.state IN ('dead', 'expired', 'cancelled')
-      AND EXISTS (SELECT FROM jobs j WHERE j.cell = $1 AND j.id = $2)
+      AND EXISTS (SELECT FROM jobs j WHERE j.cell = $1 AND j.id = $2 AND j.state <> 'cancelled')
     RETURNING h.*
 )
 INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause, attempt,

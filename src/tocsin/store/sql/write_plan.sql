@@ -28,7 +28,7 @@ WITH own AS (
     JOIN moved m USING (id)
 ), lane AS (
     INSERT INTO lanes (cell, queue, priority, tenant_id)
-    SELECT DISTINCT $1::smallint, queue, priority, tenant_id FROM fire
+    SELECT DISTINCT $1::smallint, queue, priority, tenant_id FROM fire ORDER BY 1, 2, 3, 4
     ON CONFLICT DO NOTHING
 ), planned AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap,
