@@ -221,7 +221,7 @@ class TestFinding:
             ({"tag": "find", "state": "active", "target": "noop"}, ids),
         ]
         for number, (query, expected) in enumerate(queries):
-            for limit in (1, 7, 500):
+            for limit in (7, 500):
                 found: list[str] = []
                 for page in api.pages("/v1/jobs", limit=limit, **query):
                     found += [item["id"] for item in page]
@@ -323,14 +323,15 @@ class TestControl:
         job = api.create(schedule={"every": "1s"}, misfire={"policy": "fire_all", "max": 2})
         path = f"/v1/jobs/{job['id']}"
         assert api.post(path + "/pause", {"reason": "for a look"}).json()["job"]["state"] == "paused"
-        began = time.monotonic()
-        while time.monotonic() - began < 3.2:
-            time.sleep(0.1)
+        api.fetch(
+            "UPDATE jobs SET next_fire_at = date_trunc('second', now()) - interval '10 s' WHERE id = $1",
+            parse_job_text(job["id"]),
+        )
         foretold = api.post(path + "/resume", {"dry_run": True}).json()
         assert foretold["dry_run"] is True
         assert foretold["job"]["state"] == "paused"
         assert (foretold["fired"], len(foretold["fire_times"])) == (2, 2)
-        assert foretold["skipped"] >= 1
+        assert foretold["skipped"] in (9, 10)
         done = api.post(path + "/resume").json()
         assert done["job"]["state"] == "active"
         assert done["fired"] == 2

@@ -245,9 +245,7 @@ def test_a_long_outage_is_caught_up_by_policy_without_losing_or_doubling_a_fire_
         node, leases = await lease_all(shop)
         part, _, _ = planner(shop, node, leases)
         await part.run_once(shop.time.now())
-        times = [
-            time for time in range(start - start % (7 * SECOND), shop.time.now() + HORIZON + 1, 7 * SECOND)
-        ][1:]
+        times = list(range(start - start % (7 * SECOND), shop.time.now() + HORIZON + 1, 7 * SECOND))[1:]
         live_from = shop.time.now() - MINUTE
         missed = [time for time in times if time < live_from]
         for policy, job_id in jobs.items():

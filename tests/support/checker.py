@@ -34,7 +34,7 @@ _LIVE = ("queued", "claimed", "running")
 _FINAL = ("succeeded", "dead", "cancelled", "skipped", "expired")
 _SHOWN = 20
 _CLOCKS_DIFFER = 50_000
-"""Microseconds by which the clocks of a node and of the database may differ in one row."""
+"""Microseconds by which the clock of a process may differ from the database's."""
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -157,9 +157,9 @@ def _oracle(create: Create) -> tuple[set[int], set[int]]:
         return {create.at}, {create.at}
     if create.every is None or create.until is None:
         raise ValueError(f"{create.label} has no schedule that the oracle knows")
-    first = (create.invoked_at // create.every + 1) * create.every
+    first = ((create.invoked_at - _CLOCKS_DIFFER) // create.every + 1) * create.every
     may = set(range(first, create.until + 1, create.every))
-    return {fire_at for fire_at in may if fire_at > create.answered_at}, may
+    return {fire_at for fire_at in may if fire_at > create.answered_at + _CLOCKS_DIFFER}, may
 
 
 def _phantoms(run: _Run) -> Iterator[Violation]:

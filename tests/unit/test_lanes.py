@@ -82,6 +82,7 @@ def test_nothing_is_allotted_where_there_is_nothing() -> None:
 
 
 LANE = Lane("default", 5, 1)
+spans = st.integers(0, 40 * SECOND)
 moves = st.lists(
     st.tuples(st.sampled_from(("look", "claim", "wait")), st.integers(0, 3 * SECOND)), min_size=1, max_size=60
 )
@@ -121,6 +122,21 @@ def test_a_row_that_slipped_below_the_floor_is_seen_within_half_a_minute(
         if floors.of(LANE, now) > hidden:
             floors.raise_to(LANE, now)
     assert seen
+
+
+@given(
+    st.lists(st.tuples(st.integers(SECOND + 1, 40 * SECOND), spans, st.booleans()), min_size=1, max_size=30)
+)
+def test_whatever_entered_is_seen_by_the_first_look_that_comes_a_second_later_or_any_time_after(
+    given_looks: list[tuple[int, int, bool]],
+) -> None:
+    floors, now = Floors(), NOW
+    floors.looked(now)
+    for until_next, next_run, full in given_looks:
+        floors.raise_to(LANE, now + next_run if full else now)
+        entered, now = now, now + until_next
+        assert floors.of(LANE, now) <= entered
+        floors.looked(now)
 
 
 def test_once_a_second_a_look_reaches_further_back() -> None:

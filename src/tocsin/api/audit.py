@@ -27,11 +27,11 @@ async def list_audit(call: Call) -> wire.AuditPage:
     after = Place(*place) if place else None
     only = call.caller.only_tenant
     if only is None:
-        rows = await call.context.whole_audit.of_all(where, after, limit)
+        rows = await call.context.whole_audit.list(None, where, after, limit)
         owners = {row["tenant_id"] for row in rows if row["tenant_id"] is not None}
         names = await call.context.tenants.names(sorted(owners)) if owners else {}
     else:
-        rows = await call.context.audit.of_tenant(only, where, after, limit)
+        rows = await call.context.audit.list(only, where, after, limit)
         names = {only: call.caller.tenant}
     cursor = wire.encode_cursor((rows[-1]["at"], rows[-1]["id"])) if len(rows) == limit else None
     return wire.AuditPage(cursor, [_shown(row, names) for row in rows])

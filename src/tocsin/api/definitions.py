@@ -63,7 +63,8 @@ def stored_definition(row: Any) -> Definition:
 async def check_calendars(definition: Definition, call: Call) -> None:
     """Refuse a definition that names a calendar which is not there."""
     if definition.schedule.exclude is not None:
-        await ranges_of(call.context.database, call.caller.tenant_id, definition.schedule.exclude.calendars)
+        names = definition.schedule.exclude.calendars
+        await ranges_of(call.context.database, call.caller.tenant_id, names, must_exist=True)
 
 
 def new_job(definition: Definition, call: Call, now: Instant) -> NewJob:

@@ -48,7 +48,7 @@ async def upcoming(call: Call) -> Preview:
 
 async def _calendars(call: Call, schedule: Schedule) -> list[tuple[int, int]]:
     names = schedule.exclude.calendars if schedule.exclude is not None else ()
-    return await ranges_of(call.context.database, call.caller.tenant_id, names)
+    return await ranges_of(call.context.database, call.caller.tenant_id, names, must_exist=True)
 
 
 ENDPOINTS = (

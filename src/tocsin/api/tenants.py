@@ -47,9 +47,9 @@ async def change(call: Call) -> wire.Tenant:
         check_weight(weight)
     limits = {} if patch.limits is msgspec.UNSET else msgspec.to_builtins(patch.limits)
     check_limits(msgspec.convert(limits, TenantLimits))
-    return _shown(
-        call, await call.context.tenants.change(call.path["tenant"], weight, limits, origin_of(call))
-    )
+    row = await call.context.tenants.change(call.path["tenant"], weight, limits, origin_of(call))
+    call.context.authenticator.forget()
+    return _shown(call, row)
 
 
 async def suspend(call: Call) -> wire.Tenant:

@@ -7,7 +7,8 @@ A floor is an instant below which a lane is known to hold nothing ready. Claims 
 so entries of rows that are dead but not yet vacuumed (somebody holds a transaction open) are not walked again
 and again. It is safe because nothing ever enters a queue with a run time before the moment of entering; only
 a transaction still under way, or a claim that was rolled back, can leave a row below. Hence floors stay a
-little behind the clock, and are dropped altogether every so often.
+little behind the clock, are dropped altogether every so often, and mean nothing after a while without a look:
+what entered meanwhile may lie below where the clock is by now.
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,13 +85,14 @@ class Floors:
 
     def __init__(self) -> None:
         self._floors: dict[Lane, Instant] = {}
+        self._looked_at: Instant = 0
         self._widened_at: Instant = 0
         self._forgot_at: Instant = 0
 
     def of(self, lane: Lane, now: Instant) -> Instant:
         """Where to enter the lane's index."""
         floor = self._floors.get(lane)
-        if floor is None:
+        if floor is None or now - self._looked_at > _WIDE_BEHIND:
             return BOTTOM
         behind = _WIDE_BEHIND if now - self._widened_at > _WIDE_EVERY else _BEHIND
         return min(floor, now - behind)
@@ -101,6 +103,7 @@ class Floors:
 
     def looked(self, now: Instant) -> None:
         """A pass over all lanes is over: note what kind it was, and forget everything now and then."""
+        self._looked_at = now
         if now - self._widened_at > _WIDE_EVERY:
             self._widened_at = now
         if now - self._forgot_at > _FORGET_EVERY:

@@ -84,46 +84,36 @@ class AuditStore:
         """Note what Tocsin did by itself. Without a tenant only operators see it."""
         await self.write(Entry(tenant_id, SYSTEM, action, object_, before, after))
 
-    async def of_tenant(self, tenant_id: int, where: AuditFilter, after: Place | None, limit: int) -> Rows:
-        """A page of one tenant's entries, latest first."""
+    async def list(self, tenant_id: int | None, where: AuditFilter, after: Place | None, limit: int) -> Rows:
+        """A page of one tenant's entries, or of everybody's and the system's, latest first."""
         job_id = _job_of(where.object)
         if job_id is None:
-            return await self._page("a.tenant_id = {}", tenant_id, where, after, limit)
+            return await self._page(tenant_id, "true", where, after, limit)
         # By object, the index knows all but creations; a job's creation is where its id says, and older than the rest.
-        rows = await self._page(
-            "a.tenant_id = {} AND a.action <> 'job.create'", tenant_id, where, after, limit
-        )
+        rows = await self._page(tenant_id, "a.action <> 'job.create'", where, after, limit)
         if len(rows) < limit:
             created = (job_id.int >> 80) * MILLISECOND
+            first, last = created - _CREATED_BEFORE, created + _CREATED_AFTER
             near = msgspec.structs.replace(
-                where,
-                at_from=max(where.at_from or created, created - _CREATED_BEFORE),
-                at_to=min(where.at_to or created + _CREATED_AFTER, created + _CREATED_AFTER),
+                where, at_from=max(where.at_from or first, first), at_to=min(where.at_to or last, last)
             )
-            rows += await self._page(
-                "a.tenant_id = {} AND a.action = 'job.create'", tenant_id, near, after, limit - len(rows)
-            )
+            rows += await self._page(tenant_id, "a.action = 'job.create'", near, after, limit - len(rows))
         return rows
 
-    async def of_all(self, where: AuditFilter, after: Place | None, limit: int) -> Rows:
-        """A page over all tenants and the system itself, latest first. The index leads with the tenant, so the latest
-        of each are merged."""
-        inner = _conditions(where, after)
-        page = f"ORDER BY a.at DESC, a.id DESC LIMIT {limit:d}"
-        return await self._database.fetch(
-            f"SELECT * FROM (SELECT p.* FROM tenants t CROSS JOIN LATERAL ({_sql('audit_columns')}"  # noqa: S608
-            f" WHERE a.tenant_id = t.id AND {inner} {page}) AS p UNION ALL ({_sql('audit_columns')}"
-            f" WHERE a.tenant_id IS NULL AND {inner} {page})) AS a {page}",
-            *inner.values,
-        )
-
     async def _page(
-        self, scope: str, tenant_id: int, where: AuditFilter, after: Place | None, limit: int
+        self, tenant_id: int | None, only: str, where: AuditFilter, after: Place | None, limit: int
     ) -> Rows:
         inner = _conditions(where, after)
-        inner.add(scope, tenant_id)
+        page = f"ORDER BY a.at DESC, a.id DESC LIMIT {limit:d}"
+        columns = _sql("audit_columns")
+        if tenant_id is not None:
+            inner.add("a.tenant_id = {}", tenant_id)
+            return await self._database.fetch(f"{columns} WHERE {only} AND {inner} {page}", *inner.values)
+        # The index leads with the tenant, so the latest of each are merged.
         return await self._database.fetch(
-            f"{_sql('audit_columns')} WHERE {inner} ORDER BY a.at DESC, a.id DESC LIMIT {limit:d}",
+            f"SELECT * FROM (SELECT p.* FROM tenants t CROSS JOIN LATERAL ({columns}"  # noqa: S608
+            f" WHERE a.tenant_id = t.id AND {only} AND {inner} {page}) AS p UNION ALL ({columns}"
+            f" WHERE a.tenant_id IS NULL AND {only} AND {inner} {page})) AS a {page}",
             *inner.values,
         )
 

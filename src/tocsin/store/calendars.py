@@ -62,8 +62,11 @@ class CalendarStore:
         )
 
 
-async def ranges_of(session: Session, tenant_id: int, names: Sequence[str]) -> list[Range]:
-    """The ranges of several calendars together; a name without a calendar is refused."""
+async def ranges_of(
+    session: Session, tenant_id: int, names: Sequence[str], *, must_exist: bool = False
+) -> list[Range]:
+    """The ranges of several calendars together. A name without a calendar is refused to whoever writes it down; a job
+    that has lost one, in the moment between check and creation, fires as if it were empty."""
     if not names:
         return []
     rows = await session.fetch(
@@ -72,7 +75,7 @@ async def ranges_of(session: Session, tenant_id: int, names: Sequence[str]) -> l
         list(names),
     )
     missing = set(names) - {row["name"] for row in rows}
-    if missing:
+    if missing and must_exist:
         raise Refused(f"no calendar {min(missing)!r}", field="schedule.exclude.calendars")
     return [pair for row in rows for pair in read_ranges(_decode(row["ranges"]))]
 
