@@ -9,12 +9,13 @@ from tests.simulation.test_simulation import run_seed
 from tests.support.postgres import Cluster
 from tocsin.db.statements import statement
 
-ENOUGH_SEEDS = range(1, 26)
+# Those that notice most come first.
+ENOUGH_SEEDS = (8, 5, 6, 9, 7, 10, 3, *range(11, 31))
 
 FENCES = {
     "settling without looking whose claim it is": (
         {"finish": [("AND e.claim_token = d.token", "")], "succeed": [("AND e.claim_token = d.token", "")]},
-        {"lifecycle", "truth", "calls"},
+        {"lifecycle", "truth", "cancel"},
     ),
     "retrying without looking whose claim it is": (
         {"retry": [("AND e.claim_token = r.token", "")]},

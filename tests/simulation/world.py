@@ -15,11 +15,12 @@ from typing import Any
 import msgspec
 import structlog
 
-from tests.simulation.checker import Violation, check
+from tests.simulation.checker import check
 from tests.simulation.faults import Faults, SimulatedCrash, spin
 from tests.simulation.node import Held, Part, SimulatedNode
 from tests.simulation.records import Records, read_records
 from tests.simulation.target import Target
+from tests.simulation.verdict import Violation
 from tests.simulation.virtual_time import START, VirtualTime, open_on_virtual_time, run_virtually
 from tests.simulation.workload import Clients
 from tocsin.clock import VirtualClock
@@ -62,11 +63,8 @@ class Run(msgspec.Struct, kw_only=True):
 
     def __str__(self) -> str:
         found = "\n".join(f"  {violation}" for violation in self.violations[:10])
-        return f"seed {self.seed}, {len(self.violations)} violations:\n{found}"
-
-    def timeline(self, words: str) -> str:
-        """What happened, narrowed to the lines that hold `words`."""
-        return "\n".join(line for line in self.log if words in line)
+        last = "\n".join(self.log[-40:])
+        return f"seed {self.seed}, {len(self.violations)} violations:\n{found}\nwhat went before:\n{last}"
 
 
 def simulate(url: str, seed: int, **changes: Any) -> Run:

@@ -5,7 +5,6 @@ It runs on a thread of its own with uvloop, so that it answers however busy the 
     /ok         200 at once
     /slow/1.5   200 after 1.5 seconds
     /fail/2     500 for the first two attempts of an execution, then 200
-    /hold       200 when the test calls `release`
 
 A hit is noted when the request is complete, its status when the answer has been handed to the kernel. A request
 whose sender went away before that keeps the status 0.
@@ -32,8 +31,6 @@ class Sink:
     def __init__(self) -> None:
         self.hits: list[Hit] = []
         self.port = 0
-        self.released = False
-        self.held: list[_Connection] = []
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -56,10 +53,6 @@ class Sink:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(10)
 
-    def of(self, key: Key) -> list[Hit]:
-        """The hits of one execution."""
-        return [hit for hit in self.hits if hit.key == key]
-
     def of_job(self, job_id: str) -> list[Hit]:
         """The hits of one job, in the order in which they came."""
         return [hit for hit in self.hits if hit.key.job_id == job_id]
@@ -67,17 +60,6 @@ class Sink:
     def has_all(self, jobs: Iterable[Create]) -> bool:
         """Whether every one of these jobs has called."""
         return {job.job_id for job in jobs} <= {hit.key.job_id for hit in self.hits}
-
-    def release(self) -> None:
-        """Answer everything that waits at /hold, and from now on at once."""
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._release)
-
-    def _release(self) -> None:
-        self.released = True
-        for connection in self.held:
-            connection.answer(200)
-        self.held.clear()
 
     def _serve(self) -> None:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -138,8 +120,6 @@ class _Connection(asyncio.Protocol):
                 asyncio.get_running_loop().call_later(float(seconds), self.answer, 200)
             case ["fail", attempts]:
                 self.answer(500 if hit.attempt <= int(attempts) else 200)
-            case ["hold"] if not self._sink.released:
-                self._sink.held.append(self)
             case _:
                 self.answer(200)
 

@@ -102,7 +102,7 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
             body = _decode(decode, raw, required=endpoint.body_required) if decode else None
         trail = None
         if endpoint.changes:
-            trail = Trail(context.audit, caller, endpoint, request.state.request_id, address_of(request))
+            trail = Trail(context.audit, caller, endpoint, request.scope["request_id"], address_of(request))
         call = Call(context, caller, request.path_params, request.query_params, request.headers, body, trail)
         with acting_for(caller.tenant_id):
             answer = await (endpoint.handler(call) if trail is None else trail.follow(call))
@@ -119,7 +119,7 @@ def _guarded(handle: Handle, context: Context) -> Handle:
     """Count the request; turn errors raised on purpose into problem documents."""
 
     async def guarded(request: Request) -> Response:
-        request.state.request_id = _request_id(request)
+        request_id = request.scope["request_id"] = _request_id(request)
         try:
             response = await handle(request)
         except (Refused, Unavailable) as error:
@@ -128,7 +128,7 @@ def _guarded(handle: Handle, context: Context) -> Handle:
             response = Response(status_code=499)
         except Exception as error:  # noqa: BLE001 - a defect ends its own request, told and logged, nothing else
             response = await _unexpected(request, error)
-        response.headers["x-request-id"] = request.state.request_id
+        response.raw_headers.append((b"x-request-id", request_id.encode()))
         context.telemetry.requests.labels(response.status_code).inc()
         return response
 
@@ -137,8 +137,8 @@ def _guarded(handle: Handle, context: Context) -> Handle:
 
 def _request_id(request: Request) -> str:
     """The caller's own id for the request if it has a plain one, else one of ours: logs and the audit log name it."""
-    given = request.headers.get("x-request-id", "")
-    return given if _PLAIN_ID.fullmatch(given) else secrets.token_hex(8)
+    given = request.headers.get("x-request-id")
+    return given if given is not None and _PLAIN_ID.fullmatch(given) else secrets.token_hex(8)
 
 
 def _check_path(request: Request) -> None:
@@ -272,7 +272,7 @@ async def _http_exception(request: Request, error: HTTPException) -> Response:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     """A defect of ours: logged with an id that the caller can quote; nothing of it is shown."""
-    request_id = getattr(request.state, "request_id", None) or secrets.token_hex(8)
+    request_id = request.scope.get("request_id") or secrets.token_hex(8)
     _log.error(
         "api.failed", request_id=request_id, method=request.method, path=request.url.path, exc_info=error
     )

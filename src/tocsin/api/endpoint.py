@@ -79,6 +79,11 @@ class Call(msgspec.Struct, frozen=True):
         if self.trail is not None:
             self.trail.note(object_, before=before, after=after)
 
+    def changed_nothing(self) -> None:
+        """Leave nothing in the audit log: what was asked for was done before."""
+        if self.trail is not None:
+            self.trail.leaves_nothing()
+
     def noting_job(self, job_id: UUID, action: str) -> AbstractContextManager[None]:
         """Note what happens inside to a job that the path does not name; this call leaves no other entry."""
         return nullcontext() if self.trail is None else self.trail.noting_job(job_id, action)

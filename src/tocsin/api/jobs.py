@@ -31,10 +31,11 @@ async def create(call: Call) -> Reply:
     context, now = call.context, call.context.clock.now()
     key = _idempotency_key(call)
     # The hash is of the request as it was understood, so that spelling and order do not matter.
-    digest = hashlib.sha256(msgspec.json.encode(call.body, order="sorted")).digest()
+    digest = b"" if key is None else hashlib.sha256(msgspec.json.encode(call.body, order="sorted")).digest()
     # A repetition gets its answer although there is no room for another job, or its schedule is over by now.
     first = None if key is None else await context.jobs.first_answer(call.caller.tenant_id, key, digest)
     if first is not None:
+        call.changed_nothing()
         return _repeated(first)
     definition = read_definition(call.body, call, now)
     await check_calendars(definition, call)

@@ -76,6 +76,8 @@ class Trail:
         return answer
 
     def _watch(self, call: Call) -> Watch | None:
+        if not call.path:
+            return None
         action = action_of(self._endpoint)
         if (text := call.path.get("execution_id")) is not None:
             return ExecutionWatch(self._tenant_id, self.origin, action, parse_execution_text(text))
@@ -110,15 +112,10 @@ def action_of(endpoint: Endpoint) -> str:
     return f"{_OTHERS.get(module, module.removesuffix('s'))}.{endpoint.handler.__name__}"
 
 
-def request_id_of(request: Request) -> str:
-    """The id under which a request is found in logs and in the audit log."""
-    found: str = request.state.request_id
-    return found
-
-
 def address_of(request: Request) -> str:
     """Where a request came from."""
-    return request.client.host if request.client is not None else "unknown"
+    client = request.scope.get("client")
+    return str(client[0]) if client else "unknown"
 
 
 def _object_of(endpoint: Endpoint, call: Call) -> str:

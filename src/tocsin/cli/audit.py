@@ -32,7 +32,13 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group()
 def audit() -> None:
-    """See who changed what. An operator sees all tenants, or one with --tenant."""
+    """See who changed what. An operator sees all tenants, or one with --tenant.
+
+    \b
+    Examples:
+      tocsin audit list --action job.pause
+      tocsin audit export --from 2030-01-01T00:00:00Z --output january.ndjson
+    """
 
 
 @audit.command("list")

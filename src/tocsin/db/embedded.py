@@ -42,6 +42,7 @@ _START_TIMEOUT: Final = 60.0  # crash recovery replays the log first
 _STOP_TIMEOUT: Final = 30.0
 _LONGEST_SOCKET_PATH: Final = 90  # of the 107 bytes that the kernel allows, minus the socket's own name
 _PLAIN_PATH: Final = re.compile(r"[\w./+@~-]+", re.ASCII)
+_STILL_IN_USE: Final = "is still in use"  # how PostgreSQL says that a dead server's memory is not free yet
 _READY_LINE: Final = 7  # of postmaster.pid
 _PR_SET_PDEATHSIG: Final = 1
 _log = structlog.get_logger()
@@ -74,7 +75,7 @@ class EmbeddedServer:
                 await asyncio.to_thread(self._initialise, account)
         except OSError as error:
             raise Refused(f"cannot use {self.data_dir}: {error.strerror}", field="data_dir") from error
-        await self._launch(account)
+        await self._launch_when_free(account)
         await self._create_database()
         return self.url
 
@@ -151,6 +152,17 @@ class EmbeddedServer:
             shutil.rmtree(fresh, ignore_errors=True)
             raise Unavailable(f"initdb failed: {done.stderr.strip()[-500:]}")
         fresh.rename(self._cluster)
+
+    async def _launch_when_free(self, account: Account) -> None:
+        """Start, although workers of a server that was killed may need a moment to notice and let its memory go."""
+        deadline = asyncio.get_running_loop().time() + _STOP_TIMEOUT
+        while True:
+            try:
+                return await self._launch(account)
+            except Unavailable as error:
+                if _STILL_IN_USE not in error.detail or asyncio.get_running_loop().time() > deadline:
+                    raise
+                await asyncio.sleep(0.2)
 
     async def _launch(self, account: Account) -> None:
         options = [f"-c{name}={value}" for name, value in _tuning(self._sockets).items()]

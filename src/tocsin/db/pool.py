@@ -95,11 +95,24 @@ class Witness(Protocol):
         """After the last statement, before the commit."""
 
 
-@contextmanager
-def acting_for(*tenant_ids: int) -> Iterator[None]:
+class acting_for:  # noqa: N801 - reads as a statement: `with acting_for(tenant_id):`
     """What is done inside is done for these tenants, as far as the tables' policies go."""
-    with _setting(_acting_for, ",".join(map(str, tenant_ids))):
-        yield
+
+    def __init__(self, *tenant_ids: int) -> None:
+        self._tenants: str | None = ",".join(map(str, tenant_ids))
+
+    def __enter__(self) -> None:
+        self._token = _acting_for.set(self._tenants)
+
+    def __exit__(self, *_: object) -> None:
+        _acting_for.reset(self._token)
+
+
+class acting_by_statement(acting_for):  # noqa: N801
+    """What is done inside says by itself, in each statement, for whom; connections are taken as they are."""
+
+    def __init__(self) -> None:
+        self._tenants = None
 
 
 def acting_tenants() -> str:
@@ -108,26 +121,13 @@ def acting_tenants() -> str:
 
 
 @contextmanager
-def acting_by_statement() -> Iterator[None]:
-    """What is done inside says by itself, in each statement, for whom; connections are taken as they are."""
-    with _setting(_acting_for, None):
-        yield
-
-
-@contextmanager
 def witnessed(witness: Witness) -> Iterator[None]:
     """Transactions inside are seen by `witness`."""
-    with _setting(_witness, witness):
-        yield
-
-
-@contextmanager
-def _setting(variable: ContextVar[Any], value: object) -> Iterator[None]:
-    token = variable.set(value)
+    token = _witness.set(witness)
     try:
         yield
     finally:
-        variable.reset(token)
+        _witness.reset(token)
 
 
 class _Connection(asyncpg.Connection):

@@ -10,7 +10,7 @@ others are skipped. Fire times inside a blackout are dropped, or held until it e
 jitter, or at the end of the blackout that holds it: until then it can still run on time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 from uuid import UUID
 
@@ -22,6 +22,7 @@ from tocsin.domain.policy import Misfire, MisfirePolicy, Policies
 from tocsin.domain.schedule import Every, Rule, Schedule, blackout_dates, slot_of
 
 DEFAULT_LIMIT: Final = 20_000
+_SLICE: Final = 2500  # more than the most that a misfire policy keeps
 
 
 class Fire(msgspec.Struct, frozen=True):
@@ -50,6 +51,11 @@ class Plan(msgspec.Struct, frozen=True):
     fires: list[Fire]
     skips: list[Skip]
     cursor: Instant | None
+
+    @property
+    def decided(self) -> int:
+        """How many fire times it decides."""
+        return len(self.fires) + sum(skip.count for skip in self.skips)
 
     def followed_by(self, later: "Plan") -> "Plan":
         """This step and the next as one; a run of skips that the first one ends with goes on."""
@@ -113,6 +119,29 @@ def plan(
     return Plan(step.fires, step.skips.runs, next_fire)
 
 
+def plan_in_slices(
+    rule: Rule,
+    cursor: Instant,
+    terms: Terms,
+    *,
+    live_from: Instant,
+    until: Instant,
+    limit: int | None = DEFAULT_LIMIT,
+) -> Iterator[Plan]:
+    """The same, some milliseconds at a time, so that the caller can attend to other things in between.
+
+    Each slice is the plan so far; the last one is the whole plan, or what `limit` fire times came to.
+    """
+    done = plan(rule, cursor, terms, live_from=live_from, until=until, limit=_SLICE)
+    while done.cursor is not None and done.cursor <= until and (limit is None or done.decided < limit):
+        yield done
+        left = None if terms.fires_left is None else terms.fires_left - len(done.fires)
+        rest = msgspec.structs.replace(terms, fires_left=left)
+        more = plan(rule, done.cursor, rest, live_from=live_from, until=until, limit=_SLICE)
+        done = done.followed_by(more)
+    yield done
+
+
 class _Step:
     """One call's worth of decisions."""
 
@@ -132,22 +161,31 @@ class _Step:
 
     def catch_up(self, cursor: Instant, limit: int) -> Instant | None:
         """Decide missed fire times. Returns the first one left undecided."""
-        fire = self._skip_too_old(cursor)
-        missed: list[Instant] = []
-        while fire is not None and self.due(fire) < self._live_from and len(missed) < limit:
-            missed.append(fire)
-            fire = self._rule.next_fire(fire)
-        if self._terms.blackouts.hold:
-            pairs = zip(missed, [*missed[1:], fire], strict=False)
-            self._held = {time for time, following in pairs if self._is_held(time, following)}
-        kept = self._kept(missed)
-        if fire is not None and self.due(fire) < self._live_from and kept and kept[0] != missed[0]:
+        missed, fire = self._walk(self._skip_too_old(cursor), limit)
+        kept = self._kept(missed, fire)
+        while self._is_missed(fire) and kept and kept[0] == missed[0]:
+            # Nothing can be left undecided without standing still: look on until later ones push the first one out.
+            further, fire = self._walk(fire, limit)
+            missed += further
+            kept = self._kept(missed, fire)
+        if self._is_missed(fire) and kept:
             # There are more than one step can hold: those that later ones may yet push out stay undecided.
             fire = kept[0]
             missed = [time for time in missed if time < fire]
             kept = []
         self._write_down(missed, set(kept))
         return fire
+
+    def _walk(self, fire: Instant | None, limit: int) -> tuple[list[Instant], Instant | None]:
+        """Missed fire times from `fire` on, at most `limit`, and the one that follows."""
+        missed: list[Instant] = []
+        while fire is not None and self.due(fire) < self._live_from and len(missed) < limit:
+            missed.append(fire)
+            fire = self._rule.next_fire(fire)
+        return missed, fire
+
+    def _is_missed(self, fire: Instant | None) -> bool:
+        return fire is not None and self.due(fire) < self._live_from
 
     def go_on(self, fire: Instant, until: Instant, limit: int) -> Instant | None:
         """Decide fire times that are still to come, or came due just now."""
@@ -176,8 +214,11 @@ class _Step:
         self.skips.add(cursor, count, last, self._reason("misfire_too_old"))
         return self._rule.next_fire(last)
 
-    def _kept(self, missed: list[Instant]) -> list[Instant]:
+    def _kept(self, missed: list[Instant], following: Instant | None) -> list[Instant]:
         """Which of the missed fire times still run: the latest few that nothing else forbids."""
+        if self._terms.blackouts.hold:
+            pairs = zip(missed, [*missed[1:], following], strict=False)
+            self._held = {time for time, after in pairs if self._is_held(time, after)}
         able = [
             time
             for time in missed

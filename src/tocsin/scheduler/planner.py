@@ -6,6 +6,8 @@ cursor is the state, so a crash at any point loses nothing and repeats nothing. 
 gone, or a job changed meanwhile, has no effect on that job, and whoever holds the shard now reads it afresh.
 """
 
+import asyncio
+from collections.abc import Hashable
 from typing import Final
 
 import structlog
@@ -13,7 +15,7 @@ import structlog
 from tocsin.domain.blackout import Range
 from tocsin.domain.errors import OwnershipLost
 from tocsin.domain.instant import SECOND, Instant, Span
-from tocsin.domain.planning import Plan, plan, terms_of
+from tocsin.domain.planning import Plan, Terms, plan_in_slices, terms_of
 from tocsin.domain.policy import MISFIRE_THRESHOLD
 from tocsin.domain.schedule import rule_of
 from tocsin.failpoints import Failpoints
@@ -24,6 +26,7 @@ from tocsin.telemetry import Telemetry
 
 _BATCH: Final = 2000
 _MOST_FIRES: Final = 5000
+_DECIDED_PER_TURN: Final = 500  # fire times that are decided in a few milliseconds
 _log = structlog.get_logger()
 
 Calendars = dict[tuple[int, str], list[Range]]
@@ -62,34 +65,52 @@ class Planner:
         if not due:
             return Report()
         await self._failpoints.reach("planner.read")
-        plans = self._decide(due, await self._store.calendars(due), now)
+        plans = await self._decide(due, await self._store.calendars(due), now)
         await self._write(leases, plans, now)
         unfinished = any(plan.cursor is not None and plan.cursor <= now + self._horizon for _, plan in plans)
         full = len(plans) < len(due) or len(due) >= per_shard or unfinished
         return Report(done=len(plans), again_at=AGAIN_NOW if full else None)
 
-    def _decide(self, due: list[DueJob], calendars: Calendars, now: Instant) -> list[tuple[DueJob, Plan]]:
-        """Plans for as many jobs as fit into one write."""
+    async def _decide(
+        self, due: list[DueJob], calendars: Calendars, now: Instant
+    ) -> list[tuple[DueJob, Plan]]:
+        """Plans for as many jobs as fit into one write.
+
+        The same process fires what is due: others have their turn every few milliseconds, however much there is
+        to catch up. A herd of equal jobs is planned once.
+        """
         plans: list[tuple[DueJob, Plan]] = []
-        fires = 0
+        known: dict[Hashable, Plan] = {}
+        fires = since_turn = 0
         for job in due:
-            decided = self._plan(job, calendars, now)
+            terms = self._terms(job, calendars)
+            alike = (job.schedule, job.cursor, job.policies.misfire, terms.fires_left, terms.slot)
+            decided = None if job.schedule.exclude else known.get(alike)
+            if decided is None:
+                decided = known[alike] = await self._plan(job, terms, now)
+                since_turn += decided.decided
             plans.append((job, decided))
             fires += len(decided.fires)
             if fires >= _MOST_FIRES:
                 break
+            if since_turn >= _DECIDED_PER_TURN:
+                await asyncio.sleep(0)
+                since_turn = 0
         return plans
 
-    def _plan(self, job: DueJob, calendars: Calendars, now: Instant) -> Plan:
+    def _terms(self, job: DueJob, calendars: Calendars) -> Terms:
         named = job.schedule.exclude.calendars if job.schedule.exclude else ()
         ranges = [pair for name in named for pair in calendars.get((job.tenant_id, name), ())]
-        return plan(
-            rule_of(job.schedule),
-            job.cursor,
-            terms_of(job.schedule, job.policies, job.id, job.fire_count, ranges),
-            live_from=now - MISFIRE_THRESHOLD,
-            until=now + self._horizon,
-        )
+        return terms_of(job.schedule, job.policies, job.id, job.fire_count, ranges)
+
+    async def _plan(self, job: DueJob, terms: Terms, now: Instant) -> Plan:
+        live_from, until = now - MISFIRE_THRESHOLD, now + self._horizon
+        slices = plan_in_slices(rule_of(job.schedule), job.cursor, terms, live_from=live_from, until=until)
+        decided = next(slices)
+        for further in slices:
+            decided = further
+            await asyncio.sleep(0)
+        return decided
 
     async def _write(self, leases: dict[int, int], plans: list[tuple[DueJob, Plan]], now: Instant) -> None:
         near = now + self._wake_within

@@ -203,7 +203,8 @@ def job_object(job_id: UUID) -> str:
 
 def shown_object(stored: str) -> str:
     """How users name it."""
-    return job_text(UUID(stored.removeprefix(_JOB))) if stored.startswith(_JOB) else stored
+    job_id = _job_of(stored)
+    return stored if job_id is None else job_text(job_id)
 
 
 def stored_object(shown: str) -> str:
@@ -212,7 +213,12 @@ def stored_object(shown: str) -> str:
 
 
 def _job_of(stored: str | None) -> UUID | None:
-    return UUID(stored.removeprefix(_JOB)) if stored is not None and stored.startswith(_JOB) else None
+    if stored is None or not stored.startswith(_JOB):
+        return None
+    try:
+        return UUID(stored.removeprefix(_JOB))
+    except ValueError:
+        return None
 
 
 def _conditions(where: AuditFilter, after: Place | None) -> Conditions:

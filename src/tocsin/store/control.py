@@ -21,7 +21,7 @@ from tocsin.domain.errors import Conflict, Stale
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import SECOND, Instant, format_instant, parse_span
 from tocsin.domain.job import CATCH_UP_PRIORITY, Definition
-from tocsin.domain.planning import Fire, Plan, Skip, Terms, plan, terms_of
+from tocsin.domain.planning import Fire, Plan, Skip, Terms, plan, plan_in_slices, terms_of
 from tocsin.domain.policy import MISFIRE_THRESHOLD, Misfire, MisfirePolicy, Policies
 from tocsin.domain.schedule import Rule, Schedule, rule_of
 from tocsin.store.audit import JobWatch
@@ -369,14 +369,13 @@ async def _decided(session: Session, job_id: UUID, cursor: Instant) -> Blackouts
 async def _plan_all(
     session: Session, rule: Rule, cursor: Instant, terms: Terms, live_from: Instant, until: Instant
 ) -> Plan:
-    """Plan in bounded steps until `until` is reached, however much was missed."""
-    done = plan(rule, cursor, terms, live_from=live_from, until=until)
-    while done.cursor is not None and done.cursor <= until:
-        # Between two steps others have their turn, and the database hears that the transaction is alive.
+    """Plan until `until` is reached, however much was missed."""
+    slices = plan_in_slices(rule, cursor, terms, live_from=live_from, until=until, limit=None)
+    done = next(slices)
+    for further in slices:
+        done = further
+        # Between two slices others have their turn, and the database hears that the transaction is alive.
         await session.execute("SELECT true")
-        left = None if terms.fires_left is None else terms.fires_left - len(done.fires)
-        rest = msgspec.structs.replace(terms, fires_left=left)
-        done = done.followed_by(plan(rule, done.cursor, rest, live_from=live_from, until=until))
     return done
 
 

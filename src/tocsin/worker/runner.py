@@ -61,7 +61,8 @@ class Runner:
         self._telemetry = telemetry
         self._failpoints = failpoints
         self._concurrency = concurrency
-        self._tasks: dict[ExecutionKey, tuple[Claim, asyncio.Task[None]]] = {}
+        # By claim, not by execution: one that was lost and claimed again may be under way twice for a moment.
+        self._tasks: dict[tuple[ExecutionKey, int], tuple[Claim, asyncio.Task[None]]] = {}
         self._calls: dict[tuple[str | None, str | None], Call] = {}
         self.freed: Callable[[], None] = lambda: None
 
@@ -97,7 +98,7 @@ class Runner:
                     trivial.append(claim)
             else:
                 task = asyncio.create_task(self._attempt(claim, call))
-                self._tasks[claim.key] = (claim, task)
+                self._tasks[claim.key, claim.token] = (claim, task)
         if trivial:
             self._settler.put_succeeded(trivial, now)
         self._telemetry.running.set(len(self._tasks))
@@ -110,12 +111,12 @@ class Runner:
 
     def stop(self, claim: Claim) -> None:
         """Cancel an attempt on request; it ends as cancelled."""
-        if entry := self._tasks.get(claim.key):
+        if entry := self._tasks.get((claim.key, claim.token)):
             entry[1].cancel()
 
     def abandon(self, claim: Claim) -> None:
         """Give up an attempt whose claim was lost."""
-        if entry := self._tasks.pop(claim.key, None):
+        if entry := self._tasks.pop((claim.key, claim.token), None):
             entry[1].cancel()
             self._telemetry.stale_writes.labels("heartbeat").inc()
 
@@ -126,14 +127,14 @@ class Runner:
             await asyncio.wait(tasks, timeout=seconds)
         left = list(self._tasks.values())
         for claim, task in left:
-            self._tasks.pop(claim.key, None)
+            self._tasks.pop((claim.key, claim.token), None)
             task.cancel()
             self._settler.put(lost_by_stopping(claim, self._clock.now()))
         if left:
             _log.warning("runner.gave_up_calls", count=len(left))
 
     async def _attempt(self, claim: Claim, call: Call) -> None:
-        key = claim.key
+        key = (claim.key, claim.token)
         outcome: Outcome | Postponed
         try:
             outcome = await self._call(claim, call)
@@ -150,19 +151,19 @@ class Runner:
         self.freed()
 
     async def _call(self, claim: Claim, call: Call) -> Outcome | Postponed:
-        await self._failpoints.reach("runner.before_call")
         outcome: Outcome | Postponed
         try:
+            await self._failpoints.reach("runner.before_call")
             async with asyncio.timeout(call.timeout / SECOND):
                 outcome = await self._callers[type(call.target)].call(
                     claim, call.target, call.timeout / SECOND
                 )
+            await self._failpoints.reach("runner.called")
         except TimeoutError:
             outcome = Outcome(Verdict.TIMED_OUT, error=f"no answer within {call.timeout / SECOND:g} s")
         except Exception as error:  # noqa: BLE001 - a defect in a caller must not lose the execution
             _log.error("runner.call_failed", execution=execution_text(claim.key), exc_info=error)
             outcome = Outcome(Verdict.FAILED, error=f"internal error: {type(error).__name__}")
-        await self._failpoints.reach("runner.called")
         return outcome
 
     def _read(self, claim: Claim) -> Call:

@@ -1,0 +1,200 @@
+"""(a) Create: how fast jobs come in over HTTP, beside PostgreSQL's own limits, in the same run.
+
+    .venv/bin/python -m bench.create [--runs 3] [--count 100000] [--singles 20000]
+
+Batches: one-offs as NDJSON through ``POST /v1/jobs:batch`` of a real `tocsin api` process, ten thousand per request,
+one request after the other; beside it the same rows (a job and its execution each) inserted by one `unnest` statement,
+a thousand at a time, with everything prepared beforehand and nothing but the database at work.
+
+Singles: ``POST /v1/jobs`` with 64 requests in flight over kept connections; beside it the same rows by plain SQL from
+64 connections at once, each row its own statement and its own commit. The API shares commits between requests, so a
+ratio above one is possible.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import socket
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import uvloop
+
+from bench.installation import Installation, installation
+from tocsin.clock import system_now
+from tocsin.db.pool import open_connection
+from tocsin.domain.ids import new_job_id, shard_of
+from tocsin.domain.instant import HOUR, Instant, format_instant
+from tocsin.store.keys import KeyStore
+
+KEY = "a-key-for-measuring"
+PER_REQUEST = 10_000
+PER_STATEMENT = 1000
+IN_FLIGHT = 64
+TARGET = {"kind": "http", "url": "https://hooks.example.com/orders/17/remind", "body": {"order": 17}}
+INSERT = """
+WITH given AS (
+    SELECT * FROM unnest($1::uuid[], $2::smallint[], $3::jsonb[], $4::jsonb[], $5::timestamptz[])
+        AS g (id, shard, schedule, target, due_at)
+), job AS (
+    INSERT INTO jobs (cell, id, tenant_id, shard, kind, queue, priority, schedule, target, policies)
+    SELECT 0, id, 1, shard, 'once', 'default', 5, schedule, target, '{}' FROM given
+)
+INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at)
+SELECT 0, id, due_at, 1, 'default', 5, due_at, due_at FROM given
+"""
+Row = tuple[Any, int, str, str, Instant]
+
+
+async def main(runs: int, count: int, singles: int) -> None:
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, median of {runs} runs"
+    )
+    async with installation() as place:
+        await KeyStore(place.database).put_bootstrap(KEY)
+        port = free_port()
+        await place.start("api", port=port)
+        measured: dict[str, list[float]] = {name: [] for name in ("batch", "unnest", "single", "commit")}
+        for _ in range(runs):
+            measured["batch"].append(await timed(place, count, lambda: send_batches(port, count)))
+            measured["unnest"].append(await timed(place, count, insert_in_chunks(place, count)))
+            measured["single"].append(await timed(place, singles, lambda: send_singles(port, singles)))
+            measured["commit"].append(await timed(place, singles, await insert_one_by_one(place, singles)))
+    show(f"batch create of {count:,} one-offs over HTTP", measured["batch"])
+    show("  the same rows by unnest, a thousand at a time", measured["unnest"], measured["batch"])
+    show(f"single create, {IN_FLIGHT} in flight", measured["single"])
+    show(f"  one row per commit, {IN_FLIGHT} connections", measured["commit"], measured["single"])
+
+
+async def timed(place: Installation, count: int, work: Callable[[], Awaitable[None]]) -> float:
+    """Jobs per second into an empty database; what is there afterwards is counted."""
+    await place.empty()
+    began = time.perf_counter()
+    await work()
+    took = time.perf_counter() - began
+    for table in ("jobs", "executions"):
+        assert await place.count(table) == count, f"{table} has not {count} rows"
+    return count / took
+
+
+def show(name: str, rates: list[float], ours: list[float] | None = None) -> None:
+    spread = f"{statistics.median(rates):>9,.0f} per second ({min(rates):,.0f}–{max(rates):,.0f})"
+    ratio = f", ratio {statistics.median(ours) / statistics.median(rates):.2f}" if ours else ""
+    print(f"{name:<55} {spread}{ratio}")
+
+
+def body_of_one() -> dict[str, Any]:
+    due = format_instant(system_now() + HOUR)
+    return {"schedule": {"at": due}, "target": TARGET}
+
+
+async def send_batches(port: int, count: int) -> None:
+    """Ten thousand lines per request."""
+    line = json.dumps(body_of_one()).encode()
+    connection = await Connection.open(port)
+    for start in range(0, count, PER_REQUEST):
+        lines = b"\n".join([line] * min(PER_REQUEST, count - start))
+        status, answer = await connection.post("/v1/jobs:batch", lines, "application/x-ndjson")
+        assert status == 200, answer[:500]
+    connection.close()
+
+
+async def send_singles(port: int, count: int) -> None:
+    """Each client sends the next job as soon as its last one was answered."""
+    body = json.dumps(body_of_one()).encode()
+    left = iter(range(count))
+
+    async def client() -> None:
+        connection = await Connection.open(port)
+        for _ in left:
+            status, answer = await connection.post("/v1/jobs", body, "application/json")
+            assert status == 201, answer[:500]
+        connection.close()
+
+    await asyncio.gather(*(client() for _ in range(IN_FLIGHT)))
+
+
+def insert_in_chunks(place: Installation, count: int) -> Callable[[], Awaitable[None]]:
+    """The rows are made before the clock runs."""
+    rows = list(new_rows(count))
+    chunks = [list(zip(*rows[at : at + PER_STATEMENT], strict=True)) for at in range(0, count, PER_STATEMENT)]
+
+    async def insert() -> None:
+        async with place.database.connection() as connection:
+            statement = await connection.prepare(INSERT)
+            for chunk in chunks:
+                await statement.fetch(*chunk)
+
+    return insert
+
+
+async def insert_one_by_one(place: Installation, count: int) -> Callable[[], Awaitable[None]]:
+    rows = iter([[[value] for value in row] for row in new_rows(count)])
+    connections = [
+        await open_connection(place.url, name="bench commit", timeout=60) for _ in range(IN_FLIGHT)
+    ]
+    statements = [await connection.prepare(INSERT) for connection in connections]
+
+    async def insert() -> None:
+        async def writer(statement: Any) -> None:
+            for row in rows:
+                await statement.fetch(*row)
+
+        await asyncio.gather(*(writer(statement) for statement in statements))
+        for connection in connections:
+            connection.terminate()
+
+    return insert
+
+
+def new_rows(count: int) -> Iterator[Row]:
+    now = system_now()
+    due = now + HOUR
+    schedule, target = json.dumps({"at": format_instant(due)}), json.dumps(TARGET)
+    for _ in range(count):
+        job_id = new_job_id(now)
+        yield job_id, shard_of(job_id, 64), schedule, target, due
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class Connection:
+    """A kept HTTP connection, as little of it as possible."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, port: int) -> "Connection":
+        return cls(*await asyncio.open_connection("127.0.0.1", port))
+
+    async def post(self, path: str, body: bytes, kind: str) -> tuple[int, bytes]:
+        head = (
+            f"POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {KEY}\r\ncontent-type: {kind}\r\n"
+            f"content-length: {len(body)}\r\n\r\n"
+        )
+        self._writer.write(head.encode() + body)
+        await self._writer.drain()
+        answer = await self._reader.readuntil(b"\r\n\r\n")
+        length = answer.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
+        return int(answer[9:12]), await self._reader.readexactly(int(length))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m bench.create", description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--count", type=int, default=100_000, help="jobs created in batches")
+    parser.add_argument("--singles", type=int, default=20_000, help="jobs created one by one")
+    options = parser.parse_args()
+    uvloop.run(main(options.runs, options.count, options.singles))
