@@ -280,6 +280,13 @@ async def _check_schema(database: Database) -> None:
         raise Refused(
             "the database has no Tocsin schema", field="database_url", hint="run `tocsin migrate` first"
         )
+    row = await database.one("SELECT EXISTS (SELECT FROM tenants) AS seen")
+    if not row["seen"]:
+        raise Refused(
+            "the policies of the tables hide everything from this login",
+            field="database_url",
+            hint="connect as the owner of the tables; after restoring them under another owner, run `tocsin migrate`",
+        )
 
 
 def stop_on_signals() -> asyncio.Event:

@@ -84,8 +84,8 @@ async def _ensure_admin_key(store: KeyStore, settings: Settings, *, announce: bo
         await store.put_bootstrap(settings.admin_key)
     elif not await store.has_bootstrap():
         _, text = new_key(BOOTSTRAP_ID)
+        _keep_secret(file, text)  # first, so that no crash can leave a key that nobody has
         await store.put_bootstrap(text)
-        _keep_secret(file, text)
         if announce:
             print(f"\n  administrator's API key (shown once, kept in {file}):\n\n    {text}\n", flush=True)  # noqa: T201
 
@@ -115,7 +115,22 @@ class Child:
         pause = _FIRST_PAUSE
         while not self._stopping:
             started = asyncio.get_running_loop().time()
-            self._process = await asyncio.create_subprocess_exec(
+            self._process = await self._spawn()
+            if self._process is None:
+                pause = min(pause * 2, _LONGEST_PAUSE)
+                await asyncio.sleep(pause)
+                continue
+            code = await self._process.wait()
+            if self._stopping:
+                return
+            steady = asyncio.get_running_loop().time() - started > _STEADY
+            pause = _FIRST_PAUSE if steady else min(pause * 2, _LONGEST_PAUSE)
+            _log.error("child.died", child=self._name, code=code, restart_in=pause)
+            await asyncio.sleep(pause)
+
+    async def _spawn(self) -> asyncio.subprocess.Process | None:
+        try:
+            return await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 "tocsin",
@@ -124,13 +139,9 @@ class Child:
                 env=os.environ | self._environment,
                 start_new_session=True,  # Ctrl-C reaches us alone; we stop the children in order
             )
-            code = await self._process.wait()
-            if self._stopping:
-                return
-            steady = asyncio.get_running_loop().time() - started > _STEADY
-            pause = _FIRST_PAUSE if steady else min(pause * 2, _LONGEST_PAUSE)
-            _log.error("child.died", child=self._name, code=code, restart_in=pause)
-            await asyncio.sleep(pause)
+        except OSError as error:
+            _log.error("child.not_started", child=self._name, error=str(error))
+            return None
 
     async def stop(self, patience: float) -> None:
         """Ask it to stop; insist after a while."""

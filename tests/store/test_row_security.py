@@ -22,6 +22,7 @@ from tocsin.domain.instant import SECOND
 from tocsin.domain.job import Definition
 from tocsin.domain.schedule import Schedule
 from tocsin.domain.target import NoopTarget
+from tocsin.roles import _check_schema
 from tocsin.store.history import HistoryStore
 from tocsin.store.jobs import JobFilter, JobStore, NewJob
 from tocsin.store.keys import KeyStore
@@ -297,5 +298,33 @@ def test_an_administrator_raises_the_wall_of_an_external_database(
         with acting_for(2):
             assert await api.fetch("SELECT FROM jobs") == []
         await api.close()
+
+    uvloop.run(scenario())
+
+
+def test_after_a_change_of_owner_a_process_says_what_to_do_and_a_migration_does_it(
+    external: tuple[str, str], cluster: Cluster
+) -> None:
+    """As after a backup was restored under another owner: the policies still name the one before."""
+    url, _ = external
+    login = urlsplit(url).username
+    as_owner = cluster.url(urlsplit(url).path[1:])
+
+    async def scenario() -> None:
+        await migrate(url)
+        database = await open_database(as_owner, name="administrator", size=1)
+        await database.execute(f"CREATE ROLE {login}_heir LOGIN")
+        await database.execute(f"ALTER SCHEMA tocsin OWNER TO {login}_heir")
+        await database.execute(f"REASSIGN OWNED BY {login} TO {login}_heir")
+        heir = await open_database(url.replace(f"{login}@", f"{login}_heir@"), name="heir", size=1)
+        with pytest.raises(Refused, match="hide everything"):
+            await _check_schema(heir)
+        await migrate(url.replace(f"{login}@", f"{login}_heir@"))
+        await _check_schema(heir)
+        await heir.close()
+        await database.execute(f"REASSIGN OWNED BY {login}_heir TO {login}")
+        await database.execute(f"DROP OWNED BY {login}_heir")
+        await database.execute(f"DROP ROLE {login}_heir")
+        await database.close()
 
     uvloop.run(scenario())

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from tocsin.domain.errors import NotFound
 from tocsin.domain.ids import (
+    EARLIEST,
+    LATEST,
     ExecutionKey,
     execution_text,
     job_text,
@@ -19,7 +21,7 @@ from tocsin.domain.ids import (
 from tocsin.domain.instant import MILLISECOND
 
 uuids = st.uuids()
-instants = st.integers(-(1 << 63), (1 << 63) - 1)
+instants = st.integers(EARLIEST, LATEST)
 keys = st.builds(ExecutionKey, uuids, instants)
 
 

@@ -1,7 +1,7 @@
 """The HTTP application: from a request to a checked call to an answer, and every error to a problem document."""
 
+import random
 import re
-import secrets
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -138,7 +138,7 @@ def _guarded(handle: Handle, context: Context) -> Handle:
 def _request_id(request: Request) -> str:
     """The caller's own id for the request if it has a plain one, else one of ours: logs and the audit log name it."""
     given = request.headers.get("x-request-id")
-    return given if given is not None and _PLAIN_ID.fullmatch(given) else secrets.token_hex(8)
+    return given if given is not None and _PLAIN_ID.fullmatch(given) else f"{random.getrandbits(64):016x}"
 
 
 def _check_path(request: Request) -> None:
@@ -272,7 +272,7 @@ async def _http_exception(request: Request, error: HTTPException) -> Response:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     """A defect of ours: logged with an id that the caller can quote; nothing of it is shown."""
-    request_id = request.scope.get("request_id") or secrets.token_hex(8)
+    request_id = request.scope.get("request_id") or _request_id(request)
     _log.error(
         "api.failed", request_id=request_id, method=request.method, path=request.url.path, exc_info=error
     )

@@ -17,7 +17,7 @@ import structlog
 
 from tocsin.clock import Clock, DatabaseClock
 from tocsin.domain.errors import OwnershipLost
-from tocsin.domain.instant import Instant
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant
 from tocsin.domain.shard import share
 from tocsin.failpoints import Failpoints
 from tocsin.service import Report
@@ -25,6 +25,7 @@ from tocsin.store.leases import LeaseStore, Renewal
 from tocsin.telemetry import Telemetry
 
 _MARGIN: Final = 0.1  # of the ttl
+_JUST_AFTER: Final = 20 * MILLISECOND
 _log = structlog.get_logger()
 
 
@@ -108,7 +109,14 @@ class Leaser:
         if held - before:
             self._changed()
         self._telemetry.shards_held.set(len(held))
-        return Report(done=len(held))
+        return Report(done=len(held), again_at=self._next_look(renewal))
+
+    def _next_look(self, renewal: Renewal) -> Instant:
+        """The next heartbeat, or the moment at which a node that no longer renews loses its leases."""
+        heartbeat = renewal.now + round(self.interval * SECOND)
+        if not self._plans or renewal.soonest is None:
+            return heartbeat
+        return min(heartbeat, renewal.soonest + _JUST_AFTER)
 
     async def leave(self) -> None:
         """Hand everything over and leave the fleet."""

@@ -61,7 +61,8 @@ class Planner:
         if not leases:
             return Report()
         per_shard = max(1, _BATCH // len(leases))
-        due = await self._store.due(sorted(leases), now + self._horizon, per_shard)
+        live_from = now - MISFIRE_THRESHOLD
+        due = await self._store.due(sorted(leases), now + self._horizon, per_shard, live_from)
         if not due:
             return Report()
         await self._failpoints.reach("planner.read")

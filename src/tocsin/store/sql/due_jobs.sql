@@ -1,12 +1,21 @@
 -- Recurring jobs whose cursor lies within the horizon. Called by PlanStore.due for the shards a node leases.
--- Locks nothing; `write_plan` checks that nothing changed. Index: jobs_to_plan, one range per shard.
+-- Those that are on time come first: a herd that has hours to catch up must not hold them up.
+-- Locks nothing; `write_plan` checks that nothing changed. Index: jobs_to_plan, two ranges per shard.
 SELECT d.id, s.shard, d.tenant_id, d.next_fire_at, d.version, d.fire_count, d.schedule, d.policies
 FROM unnest($2::smallint[]) AS s (shard)
 CROSS JOIN LATERAL (
-    SELECT j.id, j.tenant_id, j.next_fire_at, j.version, j.fire_count, j.schedule, j.policies
-    FROM jobs j
-    WHERE j.cell = $1 AND j.shard = s.shard AND j.state = 'active' AND j.kind = 'recurring'
-      AND j.next_fire_at <= $3
-    ORDER BY j.next_fire_at
-    LIMIT $4
+    (SELECT j.id, j.tenant_id, j.next_fire_at, j.version, j.fire_count, j.schedule, j.policies
+     FROM jobs j
+     WHERE j.cell = $1 AND j.shard = s.shard AND j.state = 'active' AND j.kind = 'recurring'
+       AND j.next_fire_at >= $5 AND j.next_fire_at <= $3
+     ORDER BY j.next_fire_at
+     LIMIT $4)
+    UNION ALL
+    (SELECT j.id, j.tenant_id, j.next_fire_at, j.version, j.fire_count, j.schedule, j.policies
+     FROM jobs j
+     WHERE j.cell = $1 AND j.shard = s.shard AND j.state = 'active' AND j.kind = 'recurring'
+       AND j.next_fire_at < $5
+     ORDER BY j.next_fire_at
+     LIMIT $4)
 ) AS d
+ORDER BY d.next_fire_at < $5

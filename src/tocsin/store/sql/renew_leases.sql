@@ -16,5 +16,6 @@ SELECT tocsin_now() AS now, EXISTS (SELECT FROM me) AS known,
        ARRAY (SELECT id FROM nodes WHERE 'worker' = ANY (roles) AND (expires_at > tocsin_now() OR id = $1)) AS workers,
        (SELECT count(*) FROM shards)::integer AS shards,
        (SELECT count(*) FROM shards WHERE owner IS NULL OR expires_at <= tocsin_now())::integer AS free,
+       (SELECT min(expires_at) FROM shards WHERE owner <> $1 AND expires_at > tocsin_now()) AS soonest,
        coalesce((SELECT array_agg(shard) FROM kept), '{}') AS held,
        coalesce((SELECT array_agg(epoch) FROM kept), '{}') AS epochs
