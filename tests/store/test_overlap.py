@@ -10,7 +10,7 @@ import logging
 import os
 import random
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
@@ -22,6 +22,7 @@ import structlog
 import uvloop
 
 from tests.simulation.outage_haste import HastyClock
+from tests.support.postgres import Cluster
 from tocsin.db.pool import Database, open_database
 from tocsin.domain.errors import Conflict, NotFound, Unavailable
 from tocsin.domain.ids import ExecutionKey, new_job_id, shard_of
@@ -50,8 +51,8 @@ PATIENCE = 60 + 60 * SCALE
 SOLO = ("skip", "queue", "collapse", "replace")
 # The database itself refuses a second running execution, and an end that nobody was the reason for.
 WITNESS = """
-CREATE UNIQUE INDEX one_at_a_time ON executions (cell, job_id) WHERE started_at IS NOT NULL AND overlap IS NOT NULL;
-CREATE FUNCTION witness() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE UNIQUE INDEX IF NOT EXISTS one_at_a_time ON executions (cell, job_id) WHERE started_at IS NOT NULL AND overlap IS NOT NULL;
+CREATE OR REPLACE FUNCTION witness() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.reason = 'overlap' AND NOT EXISTS (
             SELECT FROM solos s JOIN executions h USING (cell, job_id, fire_at)
@@ -64,8 +65,15 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER witness BEFORE INSERT ON history FOR EACH ROW EXECUTE FUNCTION witness();
+CREATE OR REPLACE TRIGGER witness BEFORE INSERT ON history FOR EACH ROW EXECUTE FUNCTION witness();
 """
+
+
+@pytest.fixture(scope="module")
+def url(cluster: Cluster) -> Iterator[str]:
+    url = cluster.new_database()
+    yield url
+    cluster.drop(url)
 
 
 def test_in_a_rush_of_workers_no_two_executions_of_a_job_run_at_once_and_each_policy_keeps_its_word(
@@ -83,6 +91,31 @@ def test_in_a_rush_of_workers_no_two_executions_of_a_job_run_at_once_and_each_po
             assert place.errors == []
 
     _run(rush())
+
+
+@pytest.mark.parametrize(
+    ("policy", "running", "waiting", "ended"),
+    [
+        ("skip", [0], [], {1: "overlap", 2: "overlap", 3: "overlap", 4: "overlap"}),
+        ("queue", [0], [1, 2, 3, 4], {}),
+        ("collapse", [0], [4], {1: "overlap", 2: "overlap", 3: "overlap"}),
+    ],
+)
+def test_behind_one_that_runs_skip_keeps_none_queue_keeps_all_and_collapse_keeps_the_latest(
+    url: str, policy: str, running: list[int], waiting: list[int], ended: dict[int, str]
+) -> None:
+    async def story(place: Place) -> None:
+        (job_id,) = await place.define(policy)
+        fires = await place.fire(job_id, place.clock.now() - 5 * SECOND, 5)
+        workers = [await place.worker(number) for number in range(1, 4)]
+        for worker in workers:
+            await place.start_what_is_ready(worker)
+        live = {fires.index(row["fire_at"]): row["started_at"] for row in await place.live(job_id)}
+        assert [place for place, started in live.items() if started is not None] == running
+        assert [place for place, started in live.items() if started is None] == waiting
+        assert {fires.index(life.fire_at): life.reason for life in await place.history(job_id)} == ended
+
+    tell(url, story)
 
 
 def test_of_several_that_are_due_at_once_replace_runs_the_newest_and_never_starts_the_others(
@@ -535,12 +568,14 @@ async def _place(url: str) -> AsyncIterator[Place]:
     database = await open_database(url, name="test", size=4)
     await clock.install(database)
     await database.execute(WITNESS)
-    await database.execute("INSERT INTO lanes VALUES (0, 'default', 5, 1)")
+    await database.execute("INSERT INTO lanes VALUES (0, 'default', 5, 1) ON CONFLICT DO NOTHING")
     place = Place(url, database, clock)
     try:
         yield place
     finally:
         await place.close()
+        for table in ("executions", "solos"):
+            await database.execute(f"DELETE FROM {table}")
         await database.close()
 
 
