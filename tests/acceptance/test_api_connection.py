@@ -118,7 +118,9 @@ def test_a_head_that_grows_without_end_is_cut_off(url: str) -> None:
         assert (await wire.send(b"GET /healthz HTTP/1.1\r\nX: ", b"a" * 500_000))[0] == 431
         assert (await wire.send(b"GET /healthz HTTP/1.1\r\n", b"X: a\r\n" * 50_000))[0] == 431
         assert (await wire.send(b"GET /", b"a" * 500_000))[0] == 431
-        assert (await wire.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"X: a\r\n" * 99 + b"\r\n"))[0] == 200
+        assert (await wire.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"X: a\r\n" * 99 + b"\r\n"))[
+            0
+        ] == 200
         many = await wire.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"X: a\r\n" * 100 + b"\r\n")
         assert many[0] == 431
 

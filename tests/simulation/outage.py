@@ -46,6 +46,7 @@ from tocsin.worker.worker import Worker
 
 TENANT = 1
 TARGET = HttpTarget("http://target.example/", timeout="12h")
+NO_POLICIES = Policies()
 # Claims outlast every call of these tests and no outage; leases outlast everything but a crash.
 SETTINGS = Settings(
     lease_ttl=400 * DAY / SECOND, claim_ttl=1800.0, claim_ahead=0.0, claim_batch=5000, concurrency=10_000
@@ -149,7 +150,7 @@ class Engine:
         await self.database.execute("UPDATE shards SET owner = NULL, expires_at = tocsin_now()")
         await self.database.execute("DELETE FROM nodes")
 
-    async def define(self, schedule: Any, policies: Policies = Policies(), **fields: Any) -> UUID:
+    async def define(self, schedule: Any, policies: Policies = NO_POLICIES, **fields: Any) -> UUID:
         """A job as the API would make it."""
         now = self.time.now()
         definition = Definition(read_schedule(schedule, now), TARGET, policies=policies, **fields)

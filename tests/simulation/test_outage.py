@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.simulation.outage import Engine, Row, play, schedule
-from tests.simulation.outage_oracle import MINUTE, REPLACED, SECOND, Fate, Oracle, Rules, Trouble, Wall
+from tests.simulation.outage_oracle import MINUTE, REPLACED, Fate, Oracle, Rules, Trouble, Wall
 from tocsin.domain.instant import Instant, format_instant, parse_instant
 from tocsin.domain.policy import Misfire, MisfirePolicy, Overlap, Policies
 

@@ -44,7 +44,7 @@ def cases(night: str) -> list[Case]:
     ranges = tuple((at(start), at(stop)) for start, stop in BLACKOUTS)
     fixed, wild = (wall.fires(berlin, "cron", first, last) for wall in WALLS)
     twelves = [time for time in range(first - first % (12 * MINUTE), last + 1, 12 * MINUTE) if time > first]
-    started = [time for time in range(at("01:21:00Z"), last + 1, 12 * MINUTE)]
+    started = list(range(at("01:21:00Z"), last + 1, 12 * MINUTE))
     cron = {"time_zone": BERLIN, "ends_at": end}
     # On both nights the day before ends in New York, where it is still summer, at 04:00 UTC.
     new_york = at("04:00:00Z")
@@ -69,7 +69,7 @@ def cases(night: str) -> list[Case]:
 def test_windows_limits_jitter_unions_and_blackouts_keep_the_ledger_whole(
     url: str, night: str, paused: bool
 ) -> None:
-    first, last, down, up = (parse_instant(NIGHTS[night] + text, "") for text in (FROM, UNTIL, DOWN, UP))
+    first, _last, down, up = (parse_instant(NIGHTS[night] + text, "") for text in (FROM, UNTIL, DOWN, UP))
 
     async def story(engine: Engine) -> None:
         engine.calls.lasts = lambda claim: lasts(claim.fire_at)

@@ -181,6 +181,37 @@ def test_skip_next_leaves_out_exactly_the_next_fire(url: str, planned: bool) -> 
     play(url, NOON, story)
 
 
+@pytest.mark.parametrize("seconds", [1, 420])
+def test_a_pause_after_a_change_of_schedule_brings_back_no_time_that_neither_schedule_named(
+    url: str, seconds: int
+) -> None:
+    """Fires of the old schedule still wait for their turn when the job, which has a new one by now, is paused."""
+
+    async def story(engine: Engine) -> None:
+        engine.calls.lasts = lambda claim: 5 * MINUTE if claim.fire_at == NOON + MINUTE else 0
+        misfire = Misfire(MisfirePolicy.FIRE_ALL, lookback="1d", max=1000)
+        policies = Policies(overlap=Overlap.QUEUE, misfire=misfire)
+        job_id = await engine.define(schedule(every="1m"), policies)
+        await engine.run_until(NOON + 3 * MINUTE + 30 * SECOND)  # 12:01 runs, 12:02 and 12:03 wait
+        changed, end = engine.time.now(), NOON + 8 * MINUTE
+        written = schedule(every=f"{seconds}s", ends_at="2031-05-05T12:08:00Z")
+        await update(engine, job_id, written, policies)
+        await engine.run_until(changed + 10 * SECOND)
+        await engine.control.pause(TENANT, job_id, None)
+        await engine.run_until(changed + 20 * SECOND)
+        await engine.control.resume(TENANT, job_id, engine.time.now())
+        await engine.run_until_done()
+        span = seconds * SECOND
+        named = [NOON + minute * MINUTE for minute in (1, 2, 3)] + [
+            time for time in every(span, NOON - NOON % span, end) if time > changed
+        ]
+        rows = await engine.ledger(job_id, named)
+        assert [row.fire_at for row in rows] == named
+        assert told(rows)[:3] == [(1, "succeeded"), (2, "paused"), (3, "paused")]
+
+    play(url, NOON, story)
+
+
 def test_a_fire_that_was_skipped_long_ahead_stays_skipped_when_the_schedule_changes(url: str) -> None:
     async def story(engine: Engine) -> None:
         end = "2031-05-05T16:00:00Z"

@@ -8,6 +8,7 @@ the transaction has committed.
 
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import islice, takewhile
 from typing import Any, Final
 from uuid import UUID
 
@@ -23,7 +24,7 @@ from tocsin.domain.instant import SECOND, Instant, format_instant, parse_span
 from tocsin.domain.job import CATCH_UP_PRIORITY, Definition
 from tocsin.domain.planning import Fire, Plan, Skip, Terms, plan, plan_in_slices, terms_of
 from tocsin.domain.policy import MISFIRE_THRESHOLD, Misfire, MisfirePolicy, Policies
-from tocsin.domain.schedule import Rule, Schedule, rule_of
+from tocsin.domain.schedule import Rule, Schedule, fire_times, rule_of
 from tocsin.store.audit import JobWatch
 from tocsin.store.calendars import ranges_of
 from tocsin.store.jobs import CELL, TAG_SEPARATOR, name_taken, no_job
@@ -32,6 +33,7 @@ _BEGINNING: Final[Instant] = (
     -62_135_596_800 * SECOND
 )  # the year 1; timestamptz does not reach much further back
 
+_MOST_LOOKED_AT: Final = 20_000
 _MOST_BEYOND: Final = 1000  # fires planned ahead of their time so that a decision still further ahead is kept
 
 
@@ -340,6 +342,9 @@ async def _hold(
     session: Session, job: Record, held: Sequence[Instant], reason: str | None, until: Instant | None
 ) -> None:
     """Pause a locked job whose planned fires `held` were taken back."""
+    left_over = await _left_over(session, job, held)
+    skips = Plan([], [Skip(fire, fire, 1, "paused") for fire in left_over], None)
+    await session.execute(_sql("skip_fires"), CELL, job["id"], _skips(skips))
     await session.execute(
         "UPDATE jobs SET state = 'paused', state_reason = $3, paused_until = $4, next_fire_at = $5,"
         " fire_count = fire_count - $6, version = version + 1, updated_at = tocsin_now()"
@@ -348,9 +353,30 @@ async def _hold(
         job["id"],
         reason,
         until,
-        _earliest(held, job),
+        _earliest([fire for fire in held if fire not in left_over], job),
         len(held) if job["kind"] == "recurring" else 0,
     )
+
+
+async def _left_over(session: Session, job: Record, held: Sequence[Instant]) -> set[Instant]:
+    """Of the fires taken back those that an earlier schedule of the job had named.
+
+    The cursor cannot go back to them: the schedule that the job has now may name other times there, from before it
+    was the job's. A time that it names and that was never planned shows that it was not yet.
+    """
+    if job["kind"] == "once" or not held:
+        return set()
+    rule, kept = rule_of(_schedule(job["schedule"])), set(held)
+    decided = await _decided(session, job["id"], min(held))
+    first, end = rule.next_fire(min(held) - 1), job["next_fire_at"] or max(held) + 1
+    named = [] if first is None else islice(fire_times(rule, first), _MOST_LOOKED_AT)
+    unplanned = [
+        fire
+        for fire in takewhile(lambda time: time < end, named)
+        if fire not in kept and decided.end_of(fire) is None
+    ]
+    since = max(unplanned, default=_BEGINNING)
+    return {fire for fire in held if fire < since or rule.next_fire(fire - 1) != fire}
 
 
 async def _decided(session: Session, job_id: UUID, cursor: Instant) -> Blackouts:

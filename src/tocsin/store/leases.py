@@ -65,7 +65,9 @@ class LeaseStore:
         if not row["known"]:
             raise OwnershipLost(f"node {node_id} was away so long that it was forgotten")
         held = dict(zip(row["held"], row["epochs"], strict=True))
-        return Renewal(row["now"], row["schedulers"], row["workers"], row["shards"], row["free"], held, row["soonest"])
+        return Renewal(
+            row["now"], row["schedulers"], row["workers"], row["shards"], row["free"], held, row["soonest"]
+        )
 
     async def take(self, node_id: int, count: int) -> dict[int, int]:
         """Take up to `count` free shards. Returns shard to epoch."""
