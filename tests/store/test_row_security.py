@@ -178,12 +178,13 @@ def test_keys_are_found_by_id_and_read_by_nobody(run: Any) -> None:
     run(work)
 
 
-def test_a_search_by_part_of_a_name_finds_its_index_behind_the_wall(run: Any) -> None:
+def test_a_search_by_tag_or_part_of_a_name_finds_its_index_behind_the_wall(run: Any) -> None:
     async def work(place: Place) -> None:
         with acting_by_statement():
             for _ in range(5):
                 await JobStore(place.api).define(
-                    [_job(place.first, f"report {new_job_id(n)}") for n in range(500)], system_now()
+                    [_job(place.first, f"report {new_job_id(n)}", tags=(f"t{n}",)) for n in range(500)],
+                    system_now(),
                 )
         await place.owner.execute("VACUUM (ANALYZE) jobs")
         with acting_for(place.first):
@@ -194,6 +195,13 @@ def test_a_search_by_part_of_a_name_finds_its_index_behind_the_wall(run: Any) ->
                 place.first,
             )
             assert any("jobs_name_part" in row[0] for row in plan)
+            found = await JobStore(place.api).list(place.first, JobFilter(tags=("t7",)), None, 10)
+            assert [row["tags"] for row in found] == [["t7"]] * 5
+            plan = await place.api.fetch(
+                "EXPLAIN SELECT * FROM own_jobs WHERE tenant_id = $1 AND tags @> ARRAY['t7'] AND tags <> '{}'",
+                place.first,
+            )
+            assert any("jobs_tags" in row[0] for row in plan)
 
     run(work)
 
