@@ -24,6 +24,7 @@ from tocsin.domain.sealing import new_master_key
 from tocsin.store.keys import KeyStore
 
 CANARY = 'canary-"7f3a9c"+/x'
+TOKEN = "token-5b1e77"
 NOW = {"now": True}
 
 
@@ -36,7 +37,8 @@ class Received(msgspec.Struct, frozen=True):
 
 
 class Receiver:
-    """Answers by path: /status/410; /flaky is 503 and then 200; /echo repeats the request's headers as headers and body."""
+    """Answers by path: /status/410; /flaky is 503 and then 200; /echo repeats the request's headers as headers and body;
+    /token gives a token."""
 
     def __init__(self, port: int = 0) -> None:
         self.requests: list[Received] = []
@@ -79,6 +81,8 @@ class Receiver:
                 return int(status), b"", {}
             case ["flaky", *_]:
                 return (503 if headers["tocsin-attempt"] == "1" else 200), b"", {}
+            case ["token"]:
+                return 200, json.dumps({"access_token": TOKEN, "expires_in": 3600}).encode(), {}
             case ["echo", status, *_]:
                 sent = {name: value for name, value in headers.items() if name.startswith(("x-", "auth"))}
                 echoed = {f"x-echo-{number}": value for number, value in enumerate(sent.values())}
@@ -229,6 +233,27 @@ def test_a_secret_reaches_the_target_and_shows_nowhere_else(place: Place) -> Non
     assert "7f3a9c" not in seen
     assert basic.removeprefix("Basic ") not in seen
     assert '"secret.put"' in seen
+
+
+def test_an_oauth2_token_is_fetched_once_reaches_the_target_and_shows_nowhere_else(place: Place) -> None:
+    place.put_secret("client", CANARY)
+    auth = {
+        "kind": "oauth2",
+        "token_url": place.receiver.url + "/token",
+        "client_id": "tocsin",
+        "client_secret": {"secret": "client"},
+    }
+    executions = [place.fire("/echo/200/oauth2", auth=auth) for _ in range(2)]
+    assert len(place.receiver.of("/token")) == 1
+    for request in place.receiver.of("/echo/200/oauth2"):
+        assert request.headers["authorization"] == f"Bearer {TOKEN}"
+    for execution in executions:
+        assert "Bearer ***" in json.dumps(execution)
+    paths = ("/v1/jobs", "/v1/executions", "/v1/audit", "/metrics")
+    seen = (
+        "".join(place.api.get(path).body.decode() for path in paths) + place.logs() + json.dumps(executions)
+    )
+    assert not any(word in seen for word in (TOKEN, "7f3a9c"))
 
 
 def test_a_call_whose_secret_is_missing_is_rejected_by_name_and_works_once_it_is_there(place: Place) -> None:

@@ -8,9 +8,10 @@ from urllib.parse import quote
 import pytest
 
 from tocsin.domain.errors import Refused
+from tocsin.domain.http_auth import BasicAuth, BearerAuth
 from tocsin.domain.sealing import CannotOpen, SecretBox, new_master_key, read_master_keys
-from tocsin.domain.secrets import MASK, Redactor, check_secret_name, check_secret_value
-from tocsin.domain.target import BasicAuth, BearerAuth, HttpTarget, SecretRef, check_target
+from tocsin.domain.secrets import MASK, Redactor, SecretRef, check_secret_name, check_secret_value
+from tocsin.domain.target import HttpTarget, check_target
 from tocsin.secret_key import ensure_secret_key, secret_box
 from tocsin.settings import Settings
 from tocsin.worker.targets.http_headers import confidential, secret_names, user_headers

@@ -6,8 +6,9 @@ import msgspec
 
 from tocsin.api import wire
 from tocsin.api.endpoint import Call
-from tocsin.domain.addresses import parse_target_url
+from tocsin.domain.addresses import AddressPolicy, parse_target_url
 from tocsin.domain.errors import Refused
+from tocsin.domain.http_auth import OAuth2Auth
 from tocsin.domain.ids import job_text, new_job_id, shard_of
 from tocsin.domain.instant import Instant, format_instant
 from tocsin.domain.job import Definition, check_definition
@@ -115,8 +116,15 @@ def _checked(definition: Definition, call: Call, now: Instant) -> Definition:
     check_payload(call.caller.limits, definition.target)
     check_interval(call.caller.limits, definition.schedule, now)
     if isinstance(definition.target, HttpTarget):
-        call.context.policy.check_literal(parse_target_url(definition.target.url))
+        _check_addresses(definition.target, call.context.policy)
     return definition
+
+
+def _check_addresses(target: HttpTarget, policy: AddressPolicy) -> None:
+    policy.check_literal(parse_target_url(target.url))
+    if isinstance(target.auth, OAuth2Auth):
+        field = "target.auth.token_url"
+        policy.check_literal(parse_target_url(target.auth.token_url, field), field)
 
 
 def _first_fire(definition: Definition, now: Instant) -> Instant:

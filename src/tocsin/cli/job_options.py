@@ -46,6 +46,7 @@ JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
     click.option(
         "--bearer-secret", metavar="SECRET", help="Send the value of this secret as a bearer token."
     ),
+    click.option("--auth", metavar="JSON", help='Credentials as the API takes them: {"kind": "oauth2", …}'),
     click.option("--noop", is_flag=True, help="Do nothing, successfully: for trying things out."),
     click.option("--timeout", metavar="DURATION", help="How long an attempt may take.  [default: 30s]"),
     click.option(
@@ -128,6 +129,7 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "target_timeout": ("target", "timeout"),
     "expect": ("target", "expect"),
     "bearer_secret": ("target", "auth"),
+    "auth": ("target", "auth"),
 }
 
 # What an update can take away, and where it is.
@@ -192,6 +194,8 @@ def changes(current: Mapping[str, Any], options: Options, clear: Sequence[str]) 
 
 def _put(body: dict[str, Any], options: Options) -> set[str]:
     """Put the values of the options where they belong. Returns which fields of the body that touched."""
+    if options.get("auth") and options.get("bearer_secret"):
+        raise click.UsageError("give --auth or --bearer-secret, not both")
     used = {name: place for name, place in _PLACES.items() if given(options.get(name))}
     for name, (field, *rest) in used.items():
         value = _READ.get(name, lambda same: same)(options[name])
@@ -237,6 +241,15 @@ def _not_json(constant: str) -> None:
     raise ValueError(constant)
 
 
+def _auth(text: str) -> Any:
+    value = _json_or_text(text)
+    if not isinstance(value, dict):
+        raise click.UsageError(
+            '--auth is a JSON object such as {"kind": "basic", "username": …, "password": …}'
+        )
+    return value
+
+
 def _bearer(secret: str) -> dict[str, Any]:
     return {"kind": "bearer", "token": {"secret": secret}}
 
@@ -248,4 +261,5 @@ _READ: Final[Mapping[str, Any]] = {
     "expect": list,
     "retry_on": list,
     "bearer_secret": _bearer,
+    "auth": _auth,
 }

@@ -134,10 +134,10 @@ class AddressPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return f"targets on port {url.port} are not allowed on this server"
         return None
 
-    def check_literal(self, url: TargetUrl) -> None:
+    def check_literal(self, url: TargetUrl, field: str = "target.url") -> None:
         """Refuse early a URL whose host is an address that can never be called."""
         if url.address is not None and (reason := self.refusal(url, url.address)):
-            raise Refused(reason, field="target.url")
+            raise Refused(reason, field=field)
 
     def _denies(self, address: Address) -> bool:
         return any(address in network for network in self.denied_networks)
@@ -164,8 +164,15 @@ def unmapped(address: Address) -> Address:
     return address
 
 
-def parse_target_url(url: str) -> TargetUrl:
+def parse_target_url(url: str, field: str = "target.url") -> TargetUrl:
     """Read an http or https URL, refusing whatever two parsers might read differently."""
+    try:
+        return _parse(url)
+    except Refused as error:
+        raise Refused(error.detail, field=field, hint=error.hint) from None
+
+
+def _parse(url: str) -> TargetUrl:
     if len(url) > MAX_URL:
         _refuse(f"a URL is at most {MAX_URL} characters")
     if _UNSAFE.search(url):
@@ -243,4 +250,4 @@ def _read_path(text: str) -> str:
 
 
 def _refuse(detail: str, *, hint: str | None = None) -> NoReturn:
-    raise Refused(detail, field="target.url", hint=hint)
+    raise Refused(detail, hint=hint)

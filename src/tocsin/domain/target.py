@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from tocsin.domain.errors import Refused
+from tocsin.domain.http_auth import Auth, Value, check_auth
 from tocsin.domain.instant import HOUR, SECOND, Span, parse_span
 from tocsin.domain.secrets import SecretRef, check_secret_name
 from tocsin.domain.statuses import check_statuses, matches
@@ -27,33 +28,6 @@ _OURS: Final = frozenset(
 )  # fmt: skip
 _OUR_PREFIXES: Final = ("tocsin-", "webhook-")
 _SUCCESS: Final[tuple[int | str, ...]] = ("2xx",)
-_MAX_CREDENTIAL: Final = 4096
-Value = str | SecretRef
-
-
-class BearerAuth(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="bearer",
-):
-    """`Authorization: Bearer …`."""
-
-    token: Value
-
-
-class BasicAuth(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="basic"
-):
-    """`Authorization: Basic …`: a user name, which has no colon, and a password."""
-
-    username: Value
-    password: Value
-
-
-Auth = BearerAuth | BasicAuth
 
 
 class HttpTarget(
@@ -137,18 +111,7 @@ def _check_auth(target: HttpTarget) -> None:
         return
     if any(name.lower() == "authorization" for name in target.headers):
         raise Refused("the header Authorization is given too", field="target.auth")
-    for name in target.auth.__struct_fields__:
-        field = f"target.auth.{name}"
-        value = getattr(target.auth, name)
-        if isinstance(value, SecretRef):
-            check_secret_name(value.secret, field)
-        elif len(value) > _MAX_CREDENTIAL or not _HEADER_VALUE.fullmatch(value):
-            raise Refused(
-                "a credential has at most 4096 Latin-1 characters, none of them control", field=field
-            )
-    user = target.auth.username if isinstance(target.auth, BasicAuth) else ""
-    if isinstance(user, str) and ":" in user:
-        raise Refused("a user name has no colon", field="target.auth.username")
+    check_auth(target.auth)
 
 
 def _check_header(name: str, value: Value) -> None:

@@ -6,11 +6,16 @@ before it leaves this module.
 
 import asyncio
 from collections import OrderedDict
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeGuard
+
+import msgspec
+from msgspec.structs import replace
 
 from tocsin.clock import Clock
 from tocsin.domain.addresses import TargetUrl, parse_target_url
 from tocsin.domain.errors import Refused
+from tocsin.domain.http_auth import OAuth2Auth
 from tocsin.domain.instant import SECOND
 from tocsin.domain.outcome import Outcome, Postponed, Verdict
 from tocsin.domain.secrets import Redactor
@@ -20,12 +25,37 @@ from tocsin.queue.claims import Claim
 from tocsin.worker.targets.http_breaker import HostBreaker, is_away
 from tocsin.worker.targets.http_client import HttpClient
 from tocsin.worker.targets.http_exchange import DeliveryFailed, OutgoingRequest
-from tocsin.worker.targets.http_headers import confidential, own_headers, secret_names, user_headers
+from tocsin.worker.targets.http_headers import (
+    confidential,
+    filled,
+    own_headers,
+    secret_names,
+    user_headers,
+)
 from tocsin.worker.targets.http_outcome import outcome_of_answer, outcome_of_failure
+from tocsin.worker.targets.oauth2 import (
+    FETCH_SECONDS,
+    Grant,
+    Token,
+    TokenHostAtRest,
+    TokenSource,
+    TokenUnavailable,
+)
 from tocsin.worker.vault import SecretUnavailable, Vault
 
 _URLS_REMEMBERED: Final = 4096
+_UNAUTHORIZED: Final = "401"
+_TOKEN_DROPPED: Final = "the target answered 401; the next attempt fetches a new token"  # noqa: S105 - words
 _NOTHING_SECRET: Final = Redactor(())
+
+
+class _Prepared(msgspec.Struct, frozen=True):
+    """A request that is ready to go, and what to do about its answer."""
+
+    request: OutgoingRequest
+    redactor: Redactor = _NOTHING_SECRET
+    grant: Grant | None = None
+    token: Token | None = None
 
 
 class HttpCaller:
@@ -36,6 +66,7 @@ class HttpCaller:
         self._clock = clock
         self._vault = vault
         self._breaker = HostBreaker()
+        self._tokens = TokenSource(client, self._breaker, clock)
         self._urls: OrderedDict[str, TargetUrl] = OrderedDict()
 
     async def call(self, claim: Claim, target: HttpTarget, timeout: float) -> Outcome | Postponed:
@@ -50,36 +81,62 @@ class HttpCaller:
             return Postponed(wait)
         loop = asyncio.get_running_loop()
         began = loop.time()
+        sending = False
         try:
-            outcome = await self._attempt(claim, target, url, timeout)
+            prepared = await self._prepare(claim, target, url, timeout)
+            sending = isinstance(prepared, _Prepared)
+            outcome = await self._send(target, prepared) if isinstance(prepared, _Prepared) else prepared
         except BaseException:
             # Whoever stopped us may have done so because the time was over.
-            if loop.time() - began < timeout:
+            if not sending or loop.time() - began < timeout:
                 self._breaker.forget(host)
             else:
                 self._breaker.report(host, self._clock.now(), failed=True)
             raise
-        if outcome.verdict is not Verdict.SUCCEEDED and outcome.failure is None:
-            self._breaker.forget(host)  # nothing was sent
-        else:
+        if _tells_of_host(outcome):
             self._breaker.report(host, self._clock.now(), failed=is_away(outcome))
+        else:
+            self._breaker.forget(host)
         return outcome
 
-    async def _attempt(self, claim: Claim, target: HttpTarget, url: TargetUrl, timeout: float) -> Outcome:
-        redactor = _NOTHING_SECRET
+    async def _prepare(
+        self, claim: Claim, target: HttpTarget, url: TargetUrl, timeout: float
+    ) -> _Prepared | Outcome | Postponed:
+        """Everything that comes before the request itself, or why it will not be sent."""
         try:
             secrets = await self._secrets(claim, target)
-            if secrets:
-                redactor = Redactor(confidential(target, secrets))
-            request = await self._request(claim, target, url, secrets, timeout)
-            answer = await self._client.send(request)
+            grant = _grant(claim, target, secrets)
+            token = None
+            if grant is not None:
+                began = asyncio.get_running_loop().time()
+                # Half of the time at most, so that the other half is left for the call.
+                patience = min(FETCH_SECONDS, timeout / 2)
+                host = (claim.tenant_id, url.host, url.port)
+                token = await self._tokens.token(grant, claim.due_at, patience, host)
+                timeout -= asyncio.get_running_loop().time() - began
+            text = None if token is None else token.text
+            request = await self._request(claim, target, url, user_headers(target, secrets, text), timeout)
         except Refused as error:
             return Outcome(Verdict.REJECTED, error=error.detail)
-        except SecretUnavailable as error:
+        except (SecretUnavailable, TokenUnavailable) as error:
             return Outcome(Verdict.FAILED, error=error.detail)
+        except TokenHostAtRest as rest:
+            return Postponed(rest.wait)
+        if not secrets:
+            return _Prepared(request)
+        return _Prepared(request, Redactor(confidential(target, secrets, text)), grant, token)
+
+    async def _send(self, target: HttpTarget, prepared: _Prepared) -> Outcome:
+        try:
+            answer = await self._client.send(prepared.request)
         except DeliveryFailed as failure:
-            return outcome_of_failure(failure, redactor)
-        return outcome_of_answer(target, answer, self._clock.now(), redactor)
+            return outcome_of_failure(failure, prepared.redactor)
+        outcome = outcome_of_answer(target, answer, self._clock.now(), prepared.redactor)
+        grant, token = prepared.grant, prepared.token
+        if outcome.failure == _UNAUTHORIZED and grant is not None and token is not None and not token.fresh:
+            self._tokens.drop(grant, token)
+            return replace(outcome, verdict=Verdict.FAILED, error=_TOKEN_DROPPED, failure=None)
+        return outcome
 
     async def _secrets(self, claim: Claim, target: HttpTarget) -> dict[str, str]:
         names = secret_names(target)
@@ -90,7 +147,7 @@ class HttpCaller:
         return await self._vault.values(claim.tenant_id, names)
 
     async def _request(
-        self, claim: Claim, target: HttpTarget, url: TargetUrl, secrets: dict[str, str], timeout: float
+        self, claim: Claim, target: HttpTarget, url: TargetUrl, given: Mapping[str, str], timeout: float
     ) -> OutgoingRequest:
         body, content_type = body_of(target)
         now = self._clock.now()
@@ -98,7 +155,7 @@ class HttpCaller:
         signing = () if self._vault is None else await self._vault.signing_secrets(claim.tenant_id)
         headers |= signature_headers(signing, headers["idempotency-key"], now // SECOND, body)
         # A job that was stored before a header became ours may still name it.
-        given = {n: v for n, v in user_headers(target, secrets).items() if n.lower() not in headers}
+        given = {n: v for n, v in given.items() if n.lower() not in headers}
         lower = {name.lower() for name in given}
         if content_type is not None and "content-type" not in lower:
             headers["content-type"] = content_type
@@ -115,3 +172,25 @@ class HttpCaller:
             if len(self._urls) > _URLS_REMEMBERED:
                 self._urls.popitem(last=False)
         return url
+
+
+def _grant(claim: Claim, target: HttpTarget, secrets: Mapping[str, str]) -> Grant | None:
+    """What to ask a token with, if the target wants one."""
+    auth = target.auth
+    if not isinstance(auth, OAuth2Auth):
+        return None
+    return Grant(
+        claim.tenant_id,
+        auth.token_url,
+        filled(auth.client_id, secrets),
+        filled(auth.client_secret, secrets),
+        auth.scope,
+        auth.audience,
+    )
+
+
+def _tells_of_host(outcome: Outcome | Postponed) -> TypeGuard[Outcome]:
+    """Whether anything was sent, so that the outcome says how the host fares."""
+    if isinstance(outcome, Postponed):
+        return False
+    return outcome.verdict is Verdict.SUCCEEDED or outcome.failure is not None or outcome.detail is not None

@@ -4,10 +4,11 @@ import base64
 import hashlib
 from collections.abc import Iterator, Mapping
 
+from tocsin.domain.http_auth import BasicAuth, BearerAuth, OAuth2Auth, Value
 from tocsin.domain.ids import execution_text, job_text
 from tocsin.domain.instant import MILLISECOND, Instant, format_instant
 from tocsin.domain.secrets import SecretRef
-from tocsin.domain.target import BasicAuth, BearerAuth, HttpTarget, Value
+from tocsin.domain.target import HttpTarget
 from tocsin.queue.claims import Claim
 
 
@@ -33,20 +34,27 @@ def secret_names(target: HttpTarget) -> list[str]:
     return sorted({value.secret for value in _values(target) if isinstance(value, SecretRef)})
 
 
-def user_headers(target: HttpTarget, secrets: Mapping[str, str]) -> dict[str, str]:
-    """The target's own headers, with the values of its secrets in their places."""
-    headers = {name: _filled(value, secrets) for name, value in target.headers.items()}
+def filled(value: Value, secrets: Mapping[str, str]) -> str:
+    """A value as it is sent."""
+    return secrets[value.secret] if isinstance(value, SecretRef) else value
+
+
+def user_headers(target: HttpTarget, secrets: Mapping[str, str], token: str | None = None) -> dict[str, str]:
+    """The target's own headers, with the values of its secrets in their places. `token` is what OAuth2 gave."""
+    headers = {name: filled(value, secrets) for name, value in target.headers.items()}
+    if token is not None:
+        headers["authorization"] = f"Bearer {token}"
     match target.auth:
-        case BearerAuth(token=token):
-            headers["authorization"] = f"Bearer {_filled(token, secrets)}"
+        case BearerAuth():
+            headers["authorization"] = f"Bearer {filled(target.auth.token, secrets)}"
         case BasicAuth(username=username, password=password):
             headers["authorization"] = f"Basic {_basic(username, password, secrets)}"
     return headers
 
 
-def confidential(target: HttpTarget, secrets: Mapping[str, str]) -> list[str]:
-    """What must not be seen afterwards: the values, and what was made from them."""
-    made = []
+def confidential(target: HttpTarget, secrets: Mapping[str, str], token: str | None = None) -> list[str]:
+    """What must not be seen afterwards: the values, and what was made from them or given for them."""
+    made = [] if token is None else [token]
     if isinstance(target.auth, BasicAuth) and secrets:
         made.append(_basic(target.auth.username, target.auth.password, secrets))
     return [*secrets.values(), *made]
@@ -60,14 +68,13 @@ def _values(target: HttpTarget) -> Iterator[Value]:
         case BasicAuth(username=username, password=password):
             yield username
             yield password
-
-
-def _filled(value: Value, secrets: Mapping[str, str]) -> str:
-    return secrets[value.secret] if isinstance(value, SecretRef) else value
+        case OAuth2Auth(client_id=client_id, client_secret=client_secret):
+            yield client_id
+            yield client_secret
 
 
 def _basic(username: Value, password: Value, secrets: Mapping[str, str]) -> str:
-    pair = f"{_filled(username, secrets)}:{_filled(password, secrets)}"
+    pair = f"{filled(username, secrets)}:{filled(password, secrets)}"
     return base64.b64encode(pair.encode()).decode()
 
 
