@@ -24,14 +24,12 @@ LANE = Lane("default", 5, 1)
 async def drain(place: Installation, count: int, engines: int) -> float:
     """Executions per second from the first start to the last finish, by the database's own record."""
     await place.empty()
-    # Engines first and work second, so that process start-up is not measured; the work is not due until all of
-    # it is there.
-    due_at = system_now() + 3600 * SECOND
-    await place.add_one_offs(count, due_at)
+    # The queue is paused until engines are up and all work is there: neither start-up nor creation is measured.
+    await place.pause_queue()
+    await place.add_one_offs(count, system_now())
     await place.settle_down()
     await place.start("engine", engines)
-    await place.database.execute("UPDATE executions SET due_at = tocsin_now(), run_at = tocsin_now()")
-    await place.database.execute("SELECT pg_notify('tocsin', 'ready')")
+    await place.resume_queue()
     await place.wait_until_done()
     row = await place.database.one(
         "SELECT count(*) / extract(epoch FROM max(finished_at) - min(started_at))::float8 AS rate FROM history"

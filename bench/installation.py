@@ -55,9 +55,21 @@ class Installation:
                 [NewJob(job_id, 1, shard_of(job_id, 64), definition, due_at, due_at) for job_id in ids], now
             )
 
+    async def pause_queue(self) -> None:
+        """Hold everything in the default queue back."""
+        await self.database.execute(
+            """INSERT INTO queues (tenant_id, name, paused_at) VALUES (1, 'default', tocsin_now())
+               ON CONFLICT (tenant_id, name) DO UPDATE SET paused_at = excluded.paused_at"""
+        )
+
+    async def resume_queue(self) -> None:
+        """Let it go, as the API would."""
+        await self.database.execute("UPDATE queues SET paused_at = NULL")
+        await self.database.execute("SELECT pg_notify('tocsin', 'ready')")
+
     async def start(self, role: str, count: int = 1, **settings: object) -> None:
         """Start processes of a role and wait until they have joined the fleet."""
-        environment = os.environ | {"TOCSIN_DATABASE_URL": self.url, "TOCSIN_LOG_LEVEL": "warning"}
+        environment = os.environ | {"TOCSIN_DATABASE_URL": self.url, "TOCSIN_LOG_LEVEL": "error"}
         environment |= {f"TOCSIN_{name.upper()}": str(value) for name, value in settings.items()}
         for _ in range(count):
             self.processes.append(

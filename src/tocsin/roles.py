@@ -193,7 +193,7 @@ class Node:
         resuming = Loop(Resumer(JobControl(database, settings.horizon), leases), self._clock)
         notices.on("pauses", resuming.wake)
         services: list[Any] = [
-            Reclaimer(queue, leases, self._telemetry, self._failpoints),
+            Reclaimer(queue, leases, self._telemetry, self._failpoints, claim_ttl=settings.claim_ttl),
             Retention(HistoryStore(database), nodes, leases, settings.history_days, settings.audit_days),
         ]
         return [planning, backfilling, resuming, *(Loop(service, self._clock) for service in services)]

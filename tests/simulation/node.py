@@ -126,7 +126,11 @@ class SimulatedNode:
             failpoints=points,
         )
         reclaimer = Reclaimer(
-            PostgresQueue(engine, node_id, settings.claim_ttl), node.leases, node.telemetry, points
+            PostgresQueue(engine, node_id, settings.claim_ttl),
+            node.leases,
+            node.telemetry,
+            points,
+            claim_ttl=settings.claim_ttl,
         )
         schedulers = [Loop(service, clock) for service in (planner, reclaimer)]
         node.leaser = Leaser(

@@ -130,7 +130,7 @@ class Engine:
             telemetry=telemetry, failpoints=points,
         )  # fmt: skip
         queue = PostgresQueue(self.database, node_id, self.settings.claim_ttl)
-        self.reclaimer = Reclaimer(queue, self.leases, telemetry, points)
+        self.reclaimer = Reclaimer(queue, self.leases, telemetry, points, claim_ttl=self.settings.claim_ttl)
         self.resumer = Resumer(self.control, self.leases)
         self.backfiller = Backfiller(self.backfills, self.leases)
         self.worker = Worker(

@@ -14,15 +14,15 @@ ENOUGH_SEEDS = (8, 5, 6, 9, 7, 10, 3, *range(11, 31))
 
 FENCES = {
     "settling without looking whose claim it is": (
-        {"finish": [("AND e.claim_token = d.token", "")], "succeed": [("AND e.claim_token = d.token", "")]},
+        {"finish": [("AND e.claim_token IS NOT DISTINCT FROM d.token", "")], "succeed": [("AND e.claim_token IS NOT DISTINCT FROM d.token", "")]},
         {"lifecycle", "truth", "cancel"},
     ),
     "retrying without looking whose claim it is": (
-        {"retry": [("AND e.claim_token = r.token", "")]},
+        {"retry": [("AND e.claim_token IS NOT DISTINCT FROM r.token", "")]},
         {"lifecycle", "attempts"},
     ),
     "starting without looking whose claim it is": (
-        {"start": [("AND e.claim_token = s.token", "")]},
+        {"start": [("AND e.claim_token IS NOT DISTINCT FROM s.token", "")]},
         {"calls"},
     ),
     "planning without a lease, from any cursor, over what is there": (

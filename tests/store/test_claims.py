@@ -364,7 +364,7 @@ async def somebody_waits_for_a_lock(shop: Workshop) -> None:
 def reclaimer(shop: Workshop) -> Reclaimer:
     leases = Leases(shop.time.clock, 1000.0)
     leases.renewed({0: 1}, shop.time.clock.monotonic())
-    return Reclaimer(shop.worker(9), leases, Telemetry(), Failpoints())
+    return Reclaimer(shop.worker(9), leases, Telemetry(), Failpoints(), claim_ttl=10)
 
 
 def test_a_lost_attempt_is_recorded_and_tried_again_until_the_policy_ends_it(url: str) -> None:
@@ -412,7 +412,7 @@ def test_only_the_holder_of_the_first_shard_reclaims(url: str) -> None:
         await shop.once()
         await shop.claim(shop.worker(1))
         await shop.time.advance(PAST_THE_DEADLINE)
-        idle = Reclaimer(shop.worker(9), Leases(shop.time.clock, 10.0), Telemetry(), Failpoints())
+        idle = Reclaimer(shop.worker(9), Leases(shop.time.clock, 10.0), Telemetry(), Failpoints(), claim_ttl=10)
         assert (await idle.run_once(shop.time.now())).done == 0
         assert (await reclaimer(shop).run_once(shop.time.now())).done == 1
 

@@ -285,7 +285,7 @@ class LifecycleWalk(RuleBasedStateMachine):
         self.do(self.shop.time.advance(round(seconds * SECOND)))
         leases = Leases(self.shop.time.clock, 1000.0)
         leases.renewed({0: 1}, self.shop.time.clock.monotonic())
-        part = Reclaimer(self.workers[1], leases, Telemetry(), Failpoints())
+        part = Reclaimer(self.workers[1], leases, Telemetry(), Failpoints(), claim_ttl=10)
         overdue = [m for m in self.models if m.token is not None and m.deadline <= self.now]
         assert self.do(part.run_once(self.now)).done == len(overdue)
         for model in overdue:

@@ -291,7 +291,7 @@ async def take(place: "Place", queue: PostgresQueue, most: int, ahead: int = 0) 
 def reclaimer_over(queue: PostgresQueue, clock: HastyClock) -> Reclaimer:
     leases = Leases(clock, 1e9)
     leases.renewed({0: 1}, clock.monotonic())
-    return Reclaimer(queue, leases, Telemetry(), Failpoints())
+    return Reclaimer(queue, leases, Telemetry(), Failpoints(), claim_ttl=10)
 
 
 class Life(msgspec.Struct):

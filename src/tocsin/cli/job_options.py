@@ -47,6 +47,11 @@ JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
         "--bearer-secret", metavar="SECRET", help="Send the value of this secret as a bearer token."
     ),
     click.option("--auth", metavar="JSON", help='Credentials as the API takes them: {"kind": "oauth2", …}'),
+    click.option(
+        "--client-certificate",
+        metavar="SECRET",
+        help="Connect with the TLS certificate and key that this secret holds.",
+    ),
     click.option("--noop", is_flag=True, help="Do nothing, successfully: for trying things out."),
     click.option("--timeout", metavar="DURATION", help="How long an attempt may take.  [default: 30s]"),
     click.option(
@@ -130,6 +135,7 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "expect": ("target", "expect"),
     "bearer_secret": ("target", "auth"),
     "auth": ("target", "auth"),
+    "client_certificate": ("target", "tls"),
 }
 
 # What an update can take away, and where it is.
@@ -145,6 +151,7 @@ _CLEARABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "target-timeout": ("target", "timeout"),
     "expect": ("target", "expect"),
     "auth": ("target", "auth"),
+    "client-certificate": ("target", "tls"),
     "time-zone": ("schedule", "time_zone"),
     "dst": ("schedule", "dst"),
     "starts-at": ("schedule", "starts_at"),
@@ -262,4 +269,5 @@ _READ: Final[Mapping[str, Any]] = {
     "retry_on": list,
     "bearer_secret": _bearer,
     "auth": _auth,
+    "client_certificate": lambda secret: {"client_certificate": {"secret": secret}},
 }

@@ -18,9 +18,12 @@ from tocsin.domain.errors import Refused
 
 MASK: Final = "***"
 MAX_VALUE: Final = 4096
+MAX_PEM: Final = 32 * 1024
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 # What a header can carry: one line of ISO 8859-1.
 _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]+")
+# What TLS can use: certificates and keys, lines of ASCII.
+_PEM: Final = re.compile(r"-----BEGIN [\t\r\n\x20-\x7e]+")
 _SHORTEST_CUT: Final = 4
 
 
@@ -37,11 +40,14 @@ def check_secret_name(name: str, field: str) -> None:
 
 
 def check_secret_value(value: str) -> None:
-    """Refuse a value that could not be sent. The refusal does not repeat it."""
+    """Refuse a value that could not be used. The refusal does not repeat it."""
+    if len(value) <= MAX_PEM and _PEM.fullmatch(value):
+        return
     if not 1 <= len(value) <= MAX_VALUE or not _VALUE.fullmatch(value) or value != value.strip():
         raise Refused(
             f"a value has 1 to {MAX_VALUE} Latin-1 characters, none of them control, no space at either end",
             field="value",
+            hint=f"certificates and keys are PEM text of up to {MAX_PEM // 1024} KiB",
         )
 
 

@@ -30,6 +30,12 @@ _OUR_PREFIXES: Final = ("tocsin-", "webhook-")
 _SUCCESS: Final[tuple[int | str, ...]] = ("2xx",)
 
 
+class ClientTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a target knows the caller by TLS: a secret with a certificate chain and its private key, as PEM text."""
+
+    client_certificate: SecretRef
+
+
 class HttpTarget(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="http"
 ):
@@ -43,6 +49,7 @@ class HttpTarget(
     auth: Auth | None = None
     expect: tuple[int | str, ...] = _SUCCESS
     """The statuses that count as success."""
+    tls: ClientTls | None = None
 
 
 class NoopTarget(
@@ -100,6 +107,7 @@ def _check_http(target: HttpTarget) -> None:
         raise Refused("at least one status must count as success", field="target.expect")
     check_statuses(target.expect, "target.expect")
     _check_auth(target)
+    _check_tls(target)
     if _is_deeper(target.body, MAX_DEPTH):
         raise Refused(f"the body is nested deeper than {MAX_DEPTH} levels", field="target.body")
     if len(body_of(target)[0]) > MAX_BODY:
@@ -112,6 +120,14 @@ def _check_auth(target: HttpTarget) -> None:
     if any(name.lower() == "authorization" for name in target.headers):
         raise Refused("the header Authorization is given too", field="target.auth")
     check_auth(target.auth)
+
+
+def _check_tls(target: HttpTarget) -> None:
+    if target.tls is None:
+        return
+    check_secret_name(target.tls.client_certificate.secret, "target.tls.client_certificate")
+    if not target.url.lower().startswith("https:"):
+        raise Refused("a client certificate needs a URL that begins with https", field="target.tls")
 
 
 def _check_header(name: str, value: Value) -> None:

@@ -146,6 +146,15 @@ class PostgresQueue:
         """Give back claims that were not started. Returns how many were still ours."""
         return len(await self._database.fetch(_sql("release"), self._cell, *keys_of(claims)))
 
+    async def soonest_deadline(self) -> Instant | None:
+        """When the first claim will be overdue, if nobody extends it."""
+        row = await self._database.fetchrow(
+            "SELECT deadline_at FROM executions WHERE cell = $1 AND claim_token IS NOT NULL"
+            " ORDER BY deadline_at LIMIT 1",
+            self._cell,
+        )
+        return None if row is None else row["deadline_at"]
+
     async def reclaim(self, limit: int, judge: Callable[[Overdue], Requeue | Finish]) -> tuple[int, int]:
         """Take back claims past their deadline, as `judge` decides. Returns how many were requeued and ended.
 

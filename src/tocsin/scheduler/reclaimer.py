@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from tocsin.domain.instant import SECOND, Instant
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant
 from tocsin.domain.outcome import Attempt, Outcome, TryAgain, Verdict, decide, fingerprint
 from tocsin.domain.policy import Policies
 from tocsin.failpoints import Failpoints
@@ -24,6 +24,7 @@ from tocsin.telemetry import Telemetry
 
 _BATCH: Final = 1000
 _HEAL_EVERY: Final = 30 * SECOND
+_SHORTEST: Final = 200 * MILLISECOND
 _LOST: Final = "the worker was lost: its claim passed the deadline"
 _GUARD_SHARD: Final = 0
 _log = structlog.get_logger()
@@ -34,11 +35,18 @@ class Reclaimer:
     """Runs on the node that leases shard 0, so that an idle fleet asks once, not once per node."""
 
     name = "reclaimer"
-    interval = 1.0
 
     def __init__(
-        self, queue: PostgresQueue, leases: Leases, telemetry: Telemetry, failpoints: Failpoints
+        self,
+        queue: PostgresQueue,
+        leases: Leases,
+        telemetry: Telemetry,
+        failpoints: Failpoints,
+        *,
+        claim_ttl: float,
     ) -> None:
+        # A claim made right after a look is not overdue before the next one.
+        self.interval = claim_ttl / 4
         self._queue = queue
         self._leases = leases
         self._telemetry = telemetry
@@ -48,17 +56,24 @@ class Reclaimer:
     async def run_once(self, now: Instant) -> Report:
         """Reclaim what is overdue."""
         if _GUARD_SHARD not in self._leases.trusted():
-            return Report()
+            return Report(again_at=now + SECOND)
         if now - self._healed_at > _HEAL_EVERY:
             await self._queue.heal()
             self._healed_at = now
+        soonest = await self._queue.soonest_deadline()
+        if soonest is None or soonest > now:
+            return Report(again_at=None if soonest is None else self._soon(soonest, now))
         requeued, ended = await self._queue.reclaim(_BATCH, lambda overdue: _judge(overdue, now))
         await self._failpoints.reach("reclaimer.wrote")
         if not requeued + ended:
-            return Report()
+            return Report(again_at=now + _SHORTEST)  # somebody else has them
         self._telemetry.reclaimed.inc(requeued + ended)
         _log.warning("claims.reclaimed", requeued=requeued, ended=ended)
-        return Report(done=requeued + ended, again_at=AGAIN_NOW if requeued + ended == _BATCH else None)
+        return Report(done=requeued + ended, again_at=AGAIN_NOW)
+
+    def _soon(self, deadline: Instant, now: Instant) -> Instant:
+        """When to look again: at the deadline, but not so often that a busy fleet's moving deadlines matter."""
+        return min(max(deadline, now + _SHORTEST), now + round(self.interval * SECOND))
 
 
 def _judge(overdue: Overdue, now: Instant) -> Requeue | Finish:

@@ -71,12 +71,20 @@ class PlanStore:
         shards = sorted({job.shard for job, _ in plans})
         moves = columns(
             [
-                (job.id, job.shard, job.cursor, job.version, plan.cursor, len(plan.fires))
+                (
+                    job.tenant_id,
+                    job.id,
+                    job.shard,
+                    job.cursor,
+                    job.version,
+                    plan.cursor,
+                    len(plan.fires),
+                )
                 for job, plan in plans
             ],
-            6,
+            7,
         )
-        fires = columns([_fire_row(job, fire) for job, plan in plans for fire in plan.fires], 6)
+        fires = columns([_fire_row(job, fire) for job, plan in plans for fire in plan.fires], 7)
         row = await self._database.one(
             _sql("write_plan"),
             CELL,
@@ -95,13 +103,15 @@ class PlanStore:
 def _fire_row(job: DueJob, fire: Fire) -> tuple[Any, ...]:
     within = job.policies.start_within
     start_by = None if within is None else fire.due_at + parse_span(within, "start_within")
-    return job.id, fire.at, fire.due_at, timedelta(microseconds=fire.wait), fire.late, start_by
+    wait = timedelta(microseconds=fire.wait)
+    return job.tenant_id, job.id, fire.at, fire.due_at, wait, fire.late, start_by
 
 
 def _skips(plans: Sequence[tuple[DueJob, Plan]]) -> str:
     return msgspec.json.encode(
         [
             {
+                "tenant_id": job.tenant_id,
                 "id": str(job.id),
                 "first": format_instant(skip.first),
                 "last": format_instant(skip.last),

@@ -25,9 +25,12 @@ WITH lane AS (
             FOR UPDATE SKIP LOCKED
         ) AS ready
     ))
-    RETURNING e.job_id, e.fire_at, e.tenant_id, e.queue, e.priority, e.due_at, e.run_at, e.start_by, e.deadline_at,
-              e.started_at, e.attempt, e.earlier_attempts, e.overlap,
-              e.limit_key, e.waits_for, e.origin_fire_at
+    RETURNING e.cell, e.job_id, e.fire_at, e.tenant_id, e.queue, e.priority, e.due_at, e.run_at, e.start_by,
+              e.deadline_at, e.started_at, e.attempt, e.earlier_attempts, e.overlap, e.limit_key, e.waits_for,
+              e.origin_fire_at
 )
-SELECT c.*, j.target, j.policies, j.version
-FROM claimed c LEFT JOIN jobs j ON j.cell = $1 AND j.id = c.job_id
+SELECT c.job_id, c.fire_at, c.tenant_id, c.queue, c.priority, c.due_at, c.run_at, c.start_by, c.deadline_at,
+       c.started_at, c.attempt, c.earlier_attempts, c.overlap, c.limit_key, c.waits_for, c.origin_fire_at,
+       j.target, j.policies, j.version
+FROM claimed c LEFT JOIN jobs j
+    ON j.cell = ANY (ARRAY[c.cell]) AND j.tenant_id = ANY (ARRAY[c.tenant_id]) AND j.id = c.job_id

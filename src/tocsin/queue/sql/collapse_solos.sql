@@ -2,8 +2,10 @@
 -- inside its transaction, for claims that are about to wait.
 WITH gone AS (
     DELETE FROM executions e
-    USING unnest($2::uuid[], $3::timestamptz[]) AS c (job_id, fire_at)
-    WHERE e.cell = $1 AND e.job_id = c.job_id AND e.fire_at < c.fire_at AND e.overlap = 'collapse'
+    USING (
+        SELECT $1::smallint AS cell, g.* FROM unnest($2::uuid[], $3::timestamptz[]) AS g (job_id, fire_at) OFFSET 0
+    ) AS c
+    WHERE e.cell = ANY (ARRAY[c.cell]) AND e.job_id = c.job_id AND e.fire_at < c.fire_at AND e.overlap = 'collapse'
       AND e.started_at IS NULL AND e.attempt = 1 AND e.due_at <= tocsin_now()
     RETURNING e.*
 )

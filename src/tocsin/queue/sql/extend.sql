@@ -2,6 +2,10 @@
 -- Locks: the rows, by primary key; fenced by token. A row that is not returned was lost.
 UPDATE executions e
 SET deadline_at = tocsin_now() + $5::interval
-FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[]) WITH ORDINALITY AS h (job_id, fire_at, token, place)
-WHERE e.cell = $1 AND e.job_id = h.job_id AND e.fire_at = h.fire_at AND e.claim_token = h.token
+FROM (
+    SELECT $1::smallint AS cell, g.* FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[])
+        WITH ORDINALITY AS g (job_id, fire_at, token, place) OFFSET 0
+) AS h
+WHERE e.cell = ANY (ARRAY[h.cell]) AND e.job_id = h.job_id AND e.fire_at = h.fire_at
+  AND e.claim_token IS NOT DISTINCT FROM h.token
 RETURNING h.place::integer - 1 AS place, e.cancel_requested, e.deadline_at

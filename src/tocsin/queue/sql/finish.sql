@@ -3,12 +3,15 @@
 -- what ran ends as having run, and only what did not run ends as not having run.
 -- Returns how many moved; the caller looks up the others when the number falls short.
 WITH done AS (
-    SELECT * FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::text[], $6::timestamptz[],
-                         $7::jsonb[], $8::text[], $9::text[], $10::integer[])
-        AS d (job_id, fire_at, token, state, finished_at, outcome, reason, fingerprint, version)
+    SELECT $1::smallint AS cell, g.*
+    FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::text[], $6::timestamptz[],
+                $7::jsonb[], $8::text[], $9::text[], $10::integer[])
+        AS g (job_id, fire_at, token, state, finished_at, outcome, reason, fingerprint, version)
+    OFFSET 0
 ), gone AS (
     DELETE FROM executions e USING done d
-    WHERE e.cell = $1 AND e.job_id = d.job_id AND e.fire_at = d.fire_at AND e.claim_token = d.token
+    WHERE e.cell = ANY (ARRAY[d.cell]) AND e.job_id = d.job_id AND e.fire_at = d.fire_at
+      AND e.claim_token IS NOT DISTINCT FROM d.token
       AND (e.started_at IS NULL) = (d.state IN ('expired', 'skipped'))
     RETURNING e.*, d.state, d.finished_at, d.outcome, d.fingerprint, d.version,
               CASE WHEN d.state = 'cancelled' THEN coalesce(e.cancel_reason, d.reason) ELSE d.reason END AS reason

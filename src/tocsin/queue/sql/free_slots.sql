@@ -2,8 +2,11 @@
 -- which the attempts ended; the token keeps a late worker from freeing a slot that is somebody else's by now.
 WITH freed AS (
     UPDATE limit_slots s SET job_id = NULL, fire_at = NULL, claim_token = NULL
-    FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[]) AS d (job_id, fire_at, token)
-    WHERE s.cell = $1 AND s.job_id = d.job_id AND s.fire_at = d.fire_at AND s.claim_token = d.token
+    FROM (
+        SELECT $1::smallint AS cell, g.* FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[])
+            AS g (job_id, fire_at, token) OFFSET 0
+    ) AS d
+    WHERE s.cell = ANY (ARRAY[d.cell]) AND s.job_id = d.job_id AND s.fire_at = d.fire_at AND s.claim_token = d.token
     RETURNING s.tenant_id, s.key
 ), turn AS (
     UPDATE executions e SET run_at = tocsin_now()

@@ -3,9 +3,11 @@
 -- Called inside the transaction that finished them, after `lock_solos`.
 WITH freed AS (
     DELETE FROM solos s
-    USING unnest($2::uuid[], $3::timestamptz[]) AS d (job_id, fire_at)
-    WHERE s.cell = $1 AND s.job_id = d.job_id AND s.fire_at = d.fire_at
-      AND NOT EXISTS (SELECT FROM executions e WHERE e.cell = $1 AND e.job_id = s.job_id AND e.fire_at = s.fire_at)
+    USING (
+        SELECT $1::smallint AS cell, g.* FROM unnest($2::uuid[], $3::timestamptz[]) AS g (job_id, fire_at) OFFSET 0
+    ) AS d
+    WHERE s.cell = ANY (ARRAY[d.cell]) AND s.job_id = d.job_id AND s.fire_at = d.fire_at
+      AND NOT EXISTS (SELECT FROM executions e WHERE e.cell = s.cell AND e.job_id = s.job_id AND e.fire_at = s.fire_at)
     RETURNING s.job_id
 ), turn AS (
     UPDATE executions e SET run_at = tocsin_now()

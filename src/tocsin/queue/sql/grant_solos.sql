@@ -7,9 +7,12 @@
 -- Rows that are not returned were lost, or do not have the floor; `held` tells which.
 WITH asked AS (
     SELECT s.job_id, s.fire_at, s.token, s.place, e.overlap
-    FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[]) WITH ORDINALITY AS s (job_id, fire_at, token, place)
-    JOIN executions e ON e.cell = $1 AND e.job_id = s.job_id AND e.fire_at = s.fire_at
-    WHERE e.claim_token = s.token AND NOT e.cancel_requested
+    FROM (
+        SELECT $1::smallint AS cell, g.* FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[])
+            WITH ORDINALITY AS g (job_id, fire_at, token, place) OFFSET 0
+    ) AS s
+    JOIN executions e ON e.cell = ANY (ARRAY[s.cell]) AND e.job_id = s.job_id AND e.fire_at = s.fire_at
+    WHERE e.claim_token IS NOT DISTINCT FROM s.token AND NOT e.cancel_requested
       AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > tocsin_now())
     ORDER BY s.job_id, s.fire_at
     FOR UPDATE OF e
@@ -28,11 +31,11 @@ WITH asked AS (
         WHERE solos.fire_at = excluded.fire_at OR NOT EXISTS (
             SELECT FROM executions h
             WHERE h.cell = solos.cell AND h.job_id = solos.job_id AND h.fire_at = solos.fire_at)
-    RETURNING job_id, fire_at
+    RETURNING cell, job_id, fire_at
 ), started AS (
     UPDATE executions e SET started_at = coalesce(e.started_at, tocsin_now())
     FROM granted g
-    WHERE e.cell = $1 AND e.job_id = g.job_id AND e.fire_at = g.fire_at
+    WHERE e.cell = ANY (ARRAY[g.cell]) AND e.job_id = g.job_id AND e.fire_at = g.fire_at
     RETURNING e.job_id, e.fire_at, e.started_at
 )
 SELECT a.place::integer - 1 AS place, s.started_at

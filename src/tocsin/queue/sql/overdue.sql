@@ -2,7 +2,8 @@
 -- Locks: the rows, skipping those another reclaimer has. Index: executions_deadline.
 SELECT e.job_id, e.fire_at, e.claim_token, e.node_id, e.started_at, e.attempt, e.earlier_attempts, e.deadline_at,
        e.cancel_requested, j.policies, j.version, e.overlap, e.limit_key
-FROM executions e LEFT JOIN jobs j ON j.cell = e.cell AND j.id = e.job_id
+FROM executions e LEFT JOIN jobs j
+    ON j.cell = ANY (ARRAY[e.cell]) AND j.tenant_id = ANY (ARRAY[e.tenant_id]) AND j.id = e.job_id
 WHERE e.cell = $1 AND e.claim_token IS NOT NULL AND e.deadline_at <= tocsin_now()
 ORDER BY e.deadline_at
 LIMIT $2

@@ -3,7 +3,11 @@
 UPDATE executions e
 SET claim_token = NULL, node_id = NULL, deadline_at = NULL, run_at = greatest(p.run_at, tocsin_now()),
     waits_for = p.waits_for
-FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::text[])
-    AS p (job_id, fire_at, token, run_at, waits_for)
-WHERE e.cell = $1 AND e.job_id = p.job_id AND e.fire_at = p.fire_at AND e.claim_token = p.token
+FROM (
+    SELECT $1::smallint AS cell, g.*
+    FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::text[])
+        AS g (job_id, fire_at, token, run_at, waits_for) OFFSET 0
+) AS p
+WHERE e.cell = ANY (ARRAY[p.cell]) AND e.job_id = p.job_id AND e.fire_at = p.fire_at
+  AND e.claim_token IS NOT DISTINCT FROM p.token
   AND e.started_at IS NULL

@@ -5,8 +5,12 @@
 UPDATE executions e
 SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL, waits_for = 'host',
     run_at = greatest(r.run_at, tocsin_now())
-FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[])
-    WITH ORDINALITY AS r (job_id, fire_at, token, run_at, place)
-WHERE e.cell = $1 AND e.job_id = r.job_id AND e.fire_at = r.fire_at AND e.claim_token = r.token
+FROM (
+    SELECT $1::smallint AS cell, g.*
+    FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[])
+        WITH ORDINALITY AS g (job_id, fire_at, token, run_at, place) OFFSET 0
+) AS r
+WHERE e.cell = ANY (ARRAY[r.cell]) AND e.job_id = r.job_id AND e.fire_at = r.fire_at
+  AND e.claim_token IS NOT DISTINCT FROM r.token
   AND NOT e.cancel_requested
 RETURNING r.place::integer - 1 AS place

@@ -2,20 +2,24 @@
 -- they run, and called off if they have not started or wait for another attempt. Called before the floor is granted,
 -- inside the transaction that holds it. A claim that was lost meanwhile makes no room.
 WITH newest AS (
-    SELECT e.job_id, max(e.fire_at) AS fire_at
-    FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[]) AS c (job_id, fire_at, token)
-    JOIN executions e ON e.cell = $1 AND e.job_id = c.job_id AND e.fire_at = c.fire_at AND e.claim_token = c.token
+    SELECT e.cell, e.job_id, max(e.fire_at) AS fire_at
+    FROM (
+        SELECT $1::smallint AS cell, g.* FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[])
+            AS g (job_id, fire_at, token) OFFSET 0
+    ) AS c
+    JOIN executions e ON e.cell = ANY (ARRAY[c.cell]) AND e.job_id = c.job_id AND e.fire_at = c.fire_at
+      AND e.claim_token IS NOT DISTINCT FROM c.token
     WHERE NOT e.cancel_requested
-    GROUP BY e.job_id
+    GROUP BY e.cell, e.job_id
 ), asked AS (
     UPDATE executions e SET cancel_requested = true, cancel_reason = 'replaced by a newer execution'
     FROM newest n
-    WHERE e.cell = $1 AND e.job_id = n.job_id AND e.fire_at < n.fire_at AND e.overlap = 'replace'
+    WHERE e.cell = ANY (ARRAY[n.cell]) AND e.job_id = n.job_id AND e.fire_at < n.fire_at AND e.overlap = 'replace'
       AND e.started_at IS NOT NULL AND NOT e.cancel_requested
     RETURNING 1
 ), gone AS (
     DELETE FROM executions e USING newest n
-    WHERE e.cell = $1 AND e.job_id = n.job_id AND e.fire_at < n.fire_at AND e.overlap = 'replace'
+    WHERE e.cell = ANY (ARRAY[n.cell]) AND e.job_id = n.job_id AND e.fire_at < n.fire_at AND e.overlap = 'replace'
       AND e.started_at IS NULL AND e.due_at <= tocsin_now()
     RETURNING e.*
 ), kept AS (

@@ -8,8 +8,12 @@ SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL,
     waits_for = CASE WHEN r.record IS NULL THEN e.waits_for END,
     run_at = greatest(r.run_at, tocsin_now()),
     attempts = CASE WHEN r.record IS NULL THEN e.attempts ELSE coalesce(e.attempts, '[]') || r.record END
-FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::jsonb[])
-    AS r (job_id, fire_at, token, run_at, record)
-WHERE e.cell = $1 AND e.job_id = r.job_id AND e.fire_at = r.fire_at AND e.claim_token = r.token
+FROM (
+    SELECT $1::smallint AS cell, g.*
+    FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::jsonb[])
+        AS g (job_id, fire_at, token, run_at, record) OFFSET 0
+) AS r
+WHERE e.cell = ANY (ARRAY[r.cell]) AND e.job_id = r.job_id AND e.fire_at = r.fire_at
+  AND e.claim_token IS NOT DISTINCT FROM r.token
   AND e.deadline_at <= tocsin_now()
 RETURNING true

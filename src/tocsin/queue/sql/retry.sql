@@ -7,8 +7,12 @@ SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL,
     attempt = e.attempt + 1, waits_for = NULL, start_by = NULL,
     run_at = greatest(r.run_at, tocsin_now()),
     attempts = coalesce(e.attempts, '[]') || r.record
-FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::jsonb[])
-    WITH ORDINALITY AS r (job_id, fire_at, token, run_at, record, place)
-WHERE e.cell = $1 AND e.job_id = r.job_id AND e.fire_at = r.fire_at AND e.claim_token = r.token
+FROM (
+    SELECT $1::smallint AS cell, g.*
+    FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::jsonb[])
+        WITH ORDINALITY AS g (job_id, fire_at, token, run_at, record, place) OFFSET 0
+) AS r
+WHERE e.cell = ANY (ARRAY[r.cell]) AND e.job_id = r.job_id AND e.fire_at = r.fire_at
+  AND e.claim_token IS NOT DISTINCT FROM r.token
   AND e.started_at IS NOT NULL AND NOT e.cancel_requested
 RETURNING r.place::integer - 1 AS place

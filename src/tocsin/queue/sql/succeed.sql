@@ -3,8 +3,12 @@
 -- Returns how many moved; the caller looks up the others when the number falls short.
 WITH gone AS (
     DELETE FROM executions e
-    USING unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $6::integer[]) AS d (job_id, fire_at, token, version)
-    WHERE e.cell = $1 AND e.job_id = d.job_id AND e.fire_at = d.fire_at AND e.claim_token = d.token
+    USING (
+        SELECT $1::smallint AS cell, g.* FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $6::integer[])
+            AS g (job_id, fire_at, token, version) OFFSET 0
+    ) AS d
+    WHERE e.cell = ANY (ARRAY[d.cell]) AND e.job_id = d.job_id AND e.fire_at = d.fire_at
+      AND e.claim_token IS NOT DISTINCT FROM d.token
       AND e.started_at IS NOT NULL
     RETURNING e.*, d.version
 ), kept AS (

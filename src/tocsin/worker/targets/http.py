@@ -5,8 +5,9 @@ before it leaves this module.
 """
 
 import asyncio
+import ssl
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeGuard
 
 import msgspec
@@ -20,8 +21,9 @@ from tocsin.domain.instant import SECOND
 from tocsin.domain.outcome import Outcome, Postponed, Verdict
 from tocsin.domain.secrets import Redactor
 from tocsin.domain.signature import signature_headers
-from tocsin.domain.target import HttpTarget, body_of
+from tocsin.domain.target import ClientTls, HttpTarget, body_of
 from tocsin.queue.claims import Claim
+from tocsin.worker.targets.client_certificate import ClientCertificates
 from tocsin.worker.targets.http_breaker import HostBreaker, is_away
 from tocsin.worker.targets.http_client import HttpClient
 from tocsin.worker.targets.http_exchange import DeliveryFailed, OutgoingRequest
@@ -61,10 +63,17 @@ class _Prepared(msgspec.Struct, frozen=True):
 class HttpCaller:
     """One attempt at an HTTP target. Without a vault nothing is signed, and no secret is there."""
 
-    def __init__(self, client: HttpClient, clock: Clock, vault: Vault | None = None) -> None:
+    def __init__(
+        self,
+        client: HttpClient,
+        clock: Clock,
+        vault: Vault | None = None,
+        certificates: ClientCertificates | None = None,
+    ) -> None:
         self._client = client
         self._clock = clock
         self._vault = vault
+        self._certificates = certificates or ClientCertificates()
         self._breaker = HostBreaker()
         self._tokens = TokenSource(client, self._breaker, clock)
         self._urls: OrderedDict[str, TargetUrl] = OrderedDict()
@@ -104,7 +113,8 @@ class HttpCaller:
     ) -> _Prepared | Outcome | Postponed:
         """Everything that comes before the request itself, or why it will not be sent."""
         try:
-            secrets = await self._secrets(claim, target)
+            secrets = await self._secrets(claim, secret_names(target))
+            tls = None if target.tls is None else await self._context(claim, target.tls)
             grant = _grant(claim, target, secrets)
             token = None
             if grant is not None:
@@ -115,7 +125,8 @@ class HttpCaller:
                 token = await self._tokens.token(grant, claim.due_at, patience, host)
                 timeout -= asyncio.get_running_loop().time() - began
             text = None if token is None else token.text
-            request = await self._request(claim, target, url, user_headers(target, secrets, text), timeout)
+            request = await self._request(claim, target, url, user_headers(target, secrets, text))
+            request = replace(request, total_timeout=timeout, tls=tls)
         except Refused as error:
             return Outcome(Verdict.REJECTED, error=error.detail)
         except (SecretUnavailable, TokenUnavailable) as error:
@@ -138,8 +149,12 @@ class HttpCaller:
             return replace(outcome, verdict=Verdict.FAILED, error=_TOKEN_DROPPED, failure=None)
         return outcome
 
-    async def _secrets(self, claim: Claim, target: HttpTarget) -> dict[str, str]:
-        names = secret_names(target)
+    async def _context(self, claim: Claim, tls: ClientTls) -> ssl.SSLContext:
+        name = tls.client_certificate.secret
+        secrets = await self._secrets(claim, [name])
+        return await self._certificates.context(claim.tenant_id, name, secrets[name])
+
+    async def _secrets(self, claim: Claim, names: Sequence[str]) -> dict[str, str]:
         if not names:
             return {}
         if self._vault is None:
@@ -147,7 +162,7 @@ class HttpCaller:
         return await self._vault.values(claim.tenant_id, names)
 
     async def _request(
-        self, claim: Claim, target: HttpTarget, url: TargetUrl, given: Mapping[str, str], timeout: float
+        self, claim: Claim, target: HttpTarget, url: TargetUrl, given: Mapping[str, str]
     ) -> OutgoingRequest:
         body, content_type = body_of(target)
         now = self._clock.now()
@@ -161,9 +176,7 @@ class HttpCaller:
             headers["content-type"] = content_type
         if "user-agent" not in lower:
             headers["user-agent"] = "tocsin"
-        return OutgoingRequest(
-            target.method, url, (*headers.items(), *given.items()), body, total_timeout=timeout
-        )
+        return OutgoingRequest(target.method, url, (*headers.items(), *given.items()), body)
 
     def _url(self, text: str) -> TargetUrl:
         url = self._urls.get(text)

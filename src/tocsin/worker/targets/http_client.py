@@ -54,7 +54,7 @@ class HttpClient:
         self._resolver = resolver
         self._policy = policy
         self._limits = limits or HttpLimits()
-        self._ssl = ssl_context or _default_ssl_context()
+        self._ssl = ssl_context or default_ssl_context()
         self._pool = HttpPool(self._limits)
 
     async def send(self, request: OutgoingRequest) -> Answer:
@@ -62,7 +62,10 @@ class HttpClient:
         data = encode_request(request)
         deadline = asyncio.get_running_loop().time() + request.total_timeout
         try:
-            origin = self._pool.enter_now(request.url) or await self._wait_in_line(request.url, deadline)
+            origin = self._pool.enter_now(request.url, request.tls)
+            if origin is None:
+                async with asyncio.timeout_at(deadline):
+                    origin = await self._pool.enter(request.url, request.tls)
             try:
                 return await self._deliver(origin, request, data, deadline)
             finally:
@@ -77,10 +80,6 @@ class HttpClient:
         self._resolver.close()
         await self._pool.close()
 
-    async def _wait_in_line(self, url: TargetUrl, deadline: float) -> Origin:
-        async with asyncio.timeout_at(deadline):
-            return await self._pool.enter(url)
-
     async def _deliver(
         self, origin: Origin, request: OutgoingRequest, data: bytes, deadline: float
     ) -> Answer:
@@ -91,7 +90,7 @@ class HttpClient:
             except RequestUnseen:
                 pass  # it reached nobody, so what follows is the first real try
         async with asyncio.timeout_at(deadline):
-            connection = await self._connect(request.url, request.connect_timeout)
+            connection = await self._connect(request)
         return await self._exchange(origin, connection, request, data, deadline)
 
     async def _exchange(
@@ -110,9 +109,10 @@ class HttpClient:
         self._pool.keep(origin, connection)
         return answer
 
-    async def _connect(self, url: TargetUrl, seconds: float) -> HttpConnection:
+    async def _connect(self, request: OutgoingRequest) -> HttpConnection:
         if self._pool.closed:
             raise DeliveryFailed(FailureKind.CLOSED, "this client is closed")
+        url, seconds = request.url, request.connect_timeout
         addresses = await self._vetted_addresses(url)
         deadline = asyncio.get_running_loop().time() + seconds
         failure = DeliveryFailed(FailureKind.DNS, "the name has no address")
@@ -121,7 +121,7 @@ class HttpClient:
             share = (deadline - asyncio.get_running_loop().time()) / tries_left
             try:
                 async with asyncio.timeout(share):
-                    return await self._open(url, address)
+                    return await self._open(url, address, request.tls or self._ssl)
             except TimeoutError:
                 failure = DeliveryFailed(FailureKind.TIMEOUT, f"no connection within {seconds:g} s")
             except OSError as error:
@@ -135,14 +135,14 @@ class HttpClient:
                 raise DeliveryFailed(FailureKind.REFUSED_ADDRESS, reason)
         return addresses[:_MAX_ADDRESSES_TRIED]
 
-    async def _open(self, url: TargetUrl, address: Address) -> HttpConnection:
+    async def _open(self, url: TargetUrl, address: Address, context: ssl.SSLContext) -> HttpConnection:
         sock = await _connect_socket(address, url.port)
         tls = url.scheme == "https"
         try:
             _, connection = await asyncio.get_running_loop().create_connection(
                 lambda: HttpConnection(sock.fileno(), self._limits),
                 sock=sock,
-                ssl=self._ssl if tls else None,
+                ssl=context if tls else None,
                 server_hostname=url.host if tls else None,
                 ssl_shutdown_timeout=_TLS_GOODBYE_SECONDS if tls else None,
             )
@@ -174,7 +174,8 @@ def _verify_peer(sock: socket.socket, address: Address) -> None:
         )
 
 
-def _default_ssl_context() -> ssl.SSLContext:
+def default_ssl_context() -> ssl.SSLContext:
+    """Trusts whom the system trusts."""
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context

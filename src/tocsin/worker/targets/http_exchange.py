@@ -7,6 +7,7 @@ a second request or a second Host through it.
 
 import functools
 import re
+import ssl
 from enum import StrEnum
 from typing import Final
 
@@ -65,6 +66,8 @@ class OutgoingRequest(msgspec.Struct, frozen=True, gc=False):
     body: bytes = b""
     connect_timeout: float = 5.0
     total_timeout: float = 30.0
+    tls: ssl.SSLContext | None = None
+    """What to connect with instead of the client's own; only requests with the same one share connections."""
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):

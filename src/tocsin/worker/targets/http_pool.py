@@ -1,6 +1,7 @@
 """Which connection carries the next request, how many there may be, and for how long.
 
-A request first gets a place in the line of its origin (scheme, host, port), then in the line of the whole client;
+A request first gets a place in the line of its origin (scheme, host, port, and the TLS context if it brings one, so
+that nobody is served on a connection that was made with somebody else's certificate), then in the line of the whole client;
 both serve in order of arrival, so a slow target holds up only those who call it. Who has a place may take an idle
 connection of that origin or open a new one. Idle connections are reused newest first, so that the surplus ages
 when traffic falls; the oldest of all goes first when there are too many, and each goes after `idle_seconds`.
@@ -12,6 +13,7 @@ Invariant: a connection is idle here, or in the hands of exactly one caller, or 
 """
 
 import asyncio
+import ssl
 from collections import OrderedDict, deque
 from typing import Final
 
@@ -63,12 +65,15 @@ class Line:
         self._free += 1
 
 
+OriginKey = tuple[str, str, int, ssl.SSLContext | None]
+
+
 class Origin:
     """One target server: its line and its idle connections. Lives while it has callers or idle connections."""
 
     __slots__ = ("callers", "idle", "key", "line")
 
-    def __init__(self, key: tuple[str, str, int], places: int) -> None:
+    def __init__(self, key: OriginKey, places: int) -> None:
         self.key: Final = key
         self.line: Final = Line(places)
         self.idle: Final[list[HttpConnection]] = []
@@ -82,15 +87,15 @@ class HttpPool:
         self.closed = False
         self._limits = limits
         self._line = Line(limits.connections)
-        self._origins: dict[tuple[str, str, int], Origin] = {}
+        self._origins: dict[OriginKey, Origin] = {}
         self._open: set[HttpConnection] = set()
         self._idle: OrderedDict[HttpConnection, tuple[Origin, float]] = OrderedDict()
         """Every idle connection with the time it became idle, oldest first."""
         self._ticker: asyncio.TimerHandle | None = None
 
-    def enter_now(self, url: TargetUrl) -> Origin | None:
+    def enter_now(self, url: TargetUrl, tls: ssl.SSLContext | None = None) -> Origin | None:
         """A place in both lines if that needs no waiting. Who got one must `leave`."""
-        origin = self._origin_of(url)
+        origin = self._origin_of(url, tls)
         if origin.line.enter_now():
             if self._line.enter_now():
                 origin.callers += 1
@@ -98,9 +103,9 @@ class HttpPool:
             origin.line.leave()
         return None
 
-    async def enter(self, url: TargetUrl) -> Origin:
+    async def enter(self, url: TargetUrl, tls: ssl.SSLContext | None = None) -> Origin:
         """A place in both lines, in order of arrival. Who got one must `leave`."""
-        origin = self._origin_of(url)
+        origin = self._origin_of(url, tls)
         origin.callers += 1
         try:
             await origin.line.enter()
@@ -185,8 +190,8 @@ class HttpPool:
             origin.idle.remove(connection)
             self._forget_if_unused(origin)
 
-    def _origin_of(self, url: TargetUrl) -> Origin:
-        key = (url.scheme, url.host, url.port)
+    def _origin_of(self, url: TargetUrl, tls: ssl.SSLContext | None) -> Origin:
+        key = (url.scheme, url.host, url.port, tls)
         origin = self._origins.get(key)
         if origin is None:
             origin = self._origins[key] = Origin(key, self._limits.connections_per_origin)
