@@ -412,7 +412,9 @@ def test_only_the_holder_of_the_first_shard_reclaims(url: str) -> None:
         await shop.once()
         await shop.claim(shop.worker(1))
         await shop.time.advance(PAST_THE_DEADLINE)
-        idle = Reclaimer(shop.worker(9), Leases(shop.time.clock, 10.0), Telemetry(), Failpoints(), claim_ttl=10)
+        idle = Reclaimer(
+            shop.worker(9), Leases(shop.time.clock, 10.0), Telemetry(), Failpoints(), claim_ttl=10
+        )
         assert (await idle.run_once(shop.time.now())).done == 0
         assert (await reclaimer(shop).run_once(shop.time.now())).done == 1
 
