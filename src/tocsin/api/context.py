@@ -19,6 +19,7 @@ from tocsin.store.executions import ExecutionStore
 from tocsin.store.jobs import JobStore
 from tocsin.store.keys import KeyStore
 from tocsin.store.leases import LeaseStore
+from tocsin.store.resealing import Resealing
 from tocsin.store.secrets import SecretStore
 from tocsin.store.tenants import TenantStore
 from tocsin.store.webhook_secrets import WebhookSecretStore
@@ -28,8 +29,8 @@ from tocsin.telemetry import Telemetry
 class Context(msgspec.Struct, frozen=True):
     """The API's stores and services.
 
-    Those over the API's own connections see the tenant that a call acts for; `tenants`, `keys` and `whole_audit` are over
-    the operator's, which see all, and are only for endpoints that ask for the `admin` scope.
+    Those over the API's own connections see the tenant that a call acts for; `tenants`, `keys`, `resealing` and `whole_audit`
+    are over the operator's, which see all, and are only for endpoints that ask for the `admin` scope.
     """
 
     database: Database
@@ -53,6 +54,7 @@ class Context(msgspec.Struct, frozen=True):
     keys: KeyStore
     secrets: SecretStore
     webhook_secrets: WebhookSecretStore
+    resealing: Resealing
     wall: str | None = None
     """Why row-level security does not protect this process, if it does not."""
 
@@ -96,5 +98,6 @@ def make_context(
         KeyStore(operator),
         SecretStore(database, box),
         WebhookSecretStore(database, box),
+        Resealing(operator, box),
         wall,
     )

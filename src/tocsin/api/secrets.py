@@ -9,6 +9,7 @@ from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint
 from tocsin.domain.instant import format_instant
 from tocsin.domain.keys import Scope
 from tocsin.domain.secrets import check_secret_name, check_secret_value
+from tocsin.store.resealing import Place
 
 _PLACE = Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,100}$")]
 
@@ -36,6 +37,25 @@ async def delete(call: Call) -> wire.Nothing:
     return wire.Nothing()
 
 
+async def reseal(call: Call) -> wire.ResealAnswer:
+    """Encrypt a batch of secrets anew, under the key that encrypts now."""
+    body: wire.Reseal = call.body or wire.Reseal()
+    done = await call.context.resealing.batch(wire.decode_cursor(body.cursor, Place), call.caller.only_tenant)
+    if done.secrets or done.webhook_secrets:
+        after = {"key_id": done.key_id, "secrets": done.secrets, "webhook_secrets": done.webhook_secrets}
+        call.note("secrets", after=after)
+    else:
+        call.changed_nothing()
+    return wire.ResealAnswer(
+        key_id=done.key_id,
+        secrets=done.secrets,
+        webhook_secrets=done.webhook_secrets,
+        unopened=[wire.UnopenedSecret(one.tenant, one.name, one.key_id, one.reason) for one in done.unopened],
+        remaining=done.left,
+        next_cursor=None if done.end is None else wire.encode_cursor(done.end),
+    )
+
+
 def _view(row: Any) -> wire.Secret:
     return wire.Secret(row["name"], format_instant(row["updated_at"]))
 
@@ -53,5 +73,10 @@ ENDPOINTS = (
     Endpoint(
         method="DELETE", path=_SECRET, handler=delete, summary="Delete a secret; calls that need it are rejected",
         answer=wire.Nothing, scope=Scope.WRITE, refusals=(404,),
+    ),
+    Endpoint(
+        method="POST", path="/v1/secrets:reseal", handler=reseal, body=wire.Reseal, body_required=False,
+        answer=wire.ResealAnswer, scope=Scope.ADMIN, refusals=(409,),
+        summary="Encrypt the next secrets and webhook secrets of all tenants anew, under the key that encrypts now",
     ),
 )  # fmt: skip

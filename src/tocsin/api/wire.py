@@ -249,6 +249,32 @@ class SecretPage(Page, frozen=True):
     items: list[Secret]
 
 
+class Reseal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which secrets to encrypt anew: the first, or those after `cursor`."""
+
+    cursor: str | None = None
+
+
+class UnopenedSecret(msgspec.Struct, frozen=True):
+    """A secret that could not be opened, and stays as it is. A webhook secret is called ``webhook/<version>``."""
+
+    tenant: str
+    name: str
+    key_id: str
+    reason: str
+
+
+class ResealAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was encrypted anew, under which key. `remaining` are still under another one."""
+
+    key_id: str
+    secrets: int
+    webhook_secrets: int
+    unopened: list[UnopenedSecret]
+    remaining: int
+    next_cursor: str | None
+
+
 class WebhookSecret(msgspec.Struct, frozen=True):
     """What requests are signed with. `expires_at` is null for the newest."""
 

@@ -6,7 +6,8 @@ from typing import Any, TextIO
 import click
 
 from tocsin.cli.client import Client
-from tocsin.cli.show import api_command, rows, say, table
+from tocsin.cli.progress import progress
+from tocsin.cli.show import api_command, line, rows, say, table
 
 
 @click.group()
@@ -17,6 +18,7 @@ def secrets() -> None:
     Examples:
       tocsin secrets put billing-token < token.txt
       tocsin secrets list
+      tocsin secrets reseal
     """
 
 
@@ -52,6 +54,43 @@ def put(client: Client, name: str, file: TextIO | None) -> tuple[Any, Any]:
 def delete(client: Client, name: str) -> tuple[Any, Any]:
     """Delete a secret; calls that need it are rejected from then on."""
     return client.delete("secrets", name), say("deleted")
+
+
+@secrets.command()
+@api_command
+def reseal(client: Client) -> tuple[Any, Any, int]:
+    """Encrypt every secret and webhook secret anew, under the first key of TOCSIN_SECRET_KEY. For operators.
+
+    Run it after a new key has been put before the old one on every process. When nothing remains, the old key can be
+    taken away. It can be stopped and run again at any time.
+    """
+    total: dict[str, Any] = {"secrets": 0, "webhook_secrets": 0, "unopened": []}
+    with progress() as bar:
+        task = bar.add_task("resealing", total=None, words="")
+        while True:
+            answer = client.post("secrets:reseal", body={"cursor": total.get("next_cursor")})
+            for name in ("secrets", "webhook_secrets", "unopened"):
+                total[name] += answer[name]
+            total |= {name: answer[name] for name in ("key_id", "remaining", "next_cursor")}
+            done = total["secrets"] + total["webhook_secrets"]
+            bar.update(task, total=done + total["remaining"], completed=done, words=f"{done} resealed")
+            if total["next_cursor"] is None:
+                break
+    del total["next_cursor"]
+    return total, _resealed, 1 if total["remaining"] else 0
+
+
+def _resealed(total: Any) -> None:
+    line(
+        f"resealed {total['secrets']} secrets and {total['webhook_secrets']} webhook secrets"
+        f" under key {total['key_id']}"
+    )
+    if not total["remaining"]:
+        line("nothing is under another key: old keys can be removed")
+        return
+    line(f"{total['remaining']} remain under another key: keep it", "bold red")
+    columns = [("TENANT", "tenant"), ("NAME", "name"), ("KEY", "key_id"), ("REASON", "reason")]
+    rows(columns, total["unopened"])
 
 
 @click.group("webhook-secret")

@@ -24,6 +24,10 @@ class SigningSecret(msgspec.Struct, frozen=True):
     expires_at: Instant | None
 
 
+class Unreadable(Conflict):
+    """The secret was sealed with a key that is not here."""
+
+
 class WebhookSecretStore:
     """Signing secrets of all tenants; every method names the tenant it acts for."""
 
@@ -43,7 +47,10 @@ class WebhookSecretStore:
     async def rotate(self, tenant_id: int, overlap: Span) -> list[SigningSecret]:
         """Make a new secret; the one before stays live for `overlap`, older ones end now."""
         box = box_of(self._box)
-        await self.live(tenant_id)
+        try:
+            await self.live(tenant_id)
+        except Unreadable:
+            overlap = 0  # nothing can be signed with it, and replacing it is the way out
         try:
             async with self._database.transaction() as session:
                 row = await session.fetchrow(
@@ -80,7 +87,7 @@ class WebhookSecretStore:
                 for row in rows
             ]
         except CannotOpen as error:
-            raise Conflict(f"the webhook secret does not open: {error}") from None
+            raise Unreadable(f"the webhook secret does not open: {error}") from None
 
 
 async def _insert(session: Session, box: SecretBox, tenant_id: int, version: int) -> None:
