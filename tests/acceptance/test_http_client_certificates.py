@@ -6,18 +6,14 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from tests.acceptance.certificates import World, pem_of
 from tests.acceptance.hostile_server import OK, HostileServer, Peer, answering, hostile_server
 from tests.acceptance.http_attempts import attempts
 from tests.acceptance.http_calls import Client, on_both_loops
@@ -32,84 +28,10 @@ from tocsin.worker.targets import client_certificate
 from tocsin.worker.targets.client_certificate import ClientCertificates
 
 
-class Authority:
-    """Signs certificates, and has one itself: signed by `parent`, or by itself."""
-
-    def __init__(self, name: str, parent: "Authority | None" = None) -> None:
-        self.key = ec.generate_private_key(ec.SECP256R1())
-        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        self.certificate = _signed(self.name, self.key, parent or self, is_authority=True)
-        self.pem = self.certificate.public_bytes(serialization.Encoding.PEM).decode()
-
-    def issue(self, name: str) -> tuple[str, str]:
-        """A certificate for a host or a client, and its key."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        certificate = _signed(subject, key, self, is_authority=False)
-        return certificate.public_bytes(serialization.Encoding.PEM).decode(), _pem_of(key)
-
-
-def _signed(
-    subject: x509.Name, key: ec.EllipticCurvePrivateKey, issuer: Authority, *, is_authority: bool
-) -> x509.Certificate:
-    now = datetime.now(UTC)
-    names = [x509.DNSName("target.example"), x509.DNSName("localhost")]
-    identifier = x509.SubjectKeyIdentifier.from_public_key(issuer.key.public_key())
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer.name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
-        )
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-    )
-    return builder.sign(issuer.key, hashes.SHA256())
-
-
-def _pem_of(key: ec.EllipticCurvePrivateKey, password: bytes | None = None) -> str:
-    how = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, how).decode()
-
-
-class World:
-    """Who trusts whom: one root, an authority between, a server, and two clients."""
-
-    def __init__(self, folder: Path) -> None:
-        self.root = Authority("root")
-        between = Authority("between", self.root)
-        self.root_file = folder / "root.pem"
-        self.root_file.write_text(self.root.pem)
-        self.server_file = folder / "server.pem"
-        self.server_file.write_text("".join(self.root.issue("target.example")))
-        certificate, key = self.root.issue("anna")
-        self.anna = certificate + key
-        bert, self.bert_key = self.root.issue("bert")
-        self.bert = bert + self.bert_key
-        self.anna_certificate, self.anna_key = certificate, key
-        far, far_key = between.issue("far")
-        self.chained = far_key + far + between.pem
-        self.stranger = "".join(Authority("elsewhere").issue("stranger"))
-
-    def server_context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(self.root_file))
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_cert_chain(self.server_file)
-        return context
-
-    def trust(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cafile=str(self.root_file))
-
-    def attempts(self, **secrets: str) -> Any:
-        return attempts(
-            secrets, Client(ssl_context=self.trust()), certificates=ClientCertificates(self.trust)
-        )
+def attempts_in(world: World, **secrets: str) -> Any:
+    """Attempts that trust the world's root and know these secrets."""
+    client = Client(ssl_context=world.trust())
+    return attempts(secrets, client, certificates=ClientCertificates(world.trust))
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +57,7 @@ async def test_a_target_that_wants_a_certificate_is_called_with_it(world: World)
     """Key and certificates may stand in any order; those between the client's and the root are sent too."""
     async with (
         hostile_server(_saying_who_called, tls=world.server_context()) as server,
-        world.attempts(anna=world.anna, far=world.chained) as made,
+        attempts_in(world, anna=world.anna, far=world.chained) as made,
     ):
         for secret in ("anna", "far"):
             outcome = await made.outcome(target_of(server, secret))
@@ -150,7 +72,7 @@ async def test_without_the_right_certificate_the_target_lets_nobody_in(
 ) -> None:
     async with (
         hostile_server(answering(OK), tls=world.server_context()) as server,
-        world.attempts(stranger=world.stranger) as made,
+        attempts_in(world, stranger=world.stranger) as made,
     ):
         outcome = await made.outcome(target_of(server, secret))
         assert outcome.verdict is Verdict.FAILED
@@ -165,7 +87,7 @@ async def test_connections_are_shared_only_by_those_with_the_same_certificate(wo
     context.verify_mode = ssl.CERT_OPTIONAL
     async with (
         hostile_server(answering(OK), tls=context) as server,
-        world.attempts(anna=world.anna, bert=world.bert) as made,
+        attempts_in(world, anna=world.anna, bert=world.bert) as made,
     ):
         connections = []
         for secret, tenant_id in (("anna", 1), ("bert", 1), ("anna", 2), (None, 1), (None, 2)):
@@ -180,7 +102,7 @@ async def test_connections_are_shared_only_by_those_with_the_same_certificate(wo
 async def test_a_new_value_of_the_secret_is_a_new_certificate(world: World) -> None:
     async with (
         hostile_server(_saying_who_called, tls=world.server_context()) as server,
-        world.attempts(caller=world.anna) as made,
+        attempts_in(world, caller=world.anna) as made,
     ):
         target = target_of(server, "caller")
         assert (await made.outcome(target)).detail["body"] == "anna"
@@ -211,7 +133,7 @@ async def test_a_herd_makes_one_context(world: World) -> None:
         (lambda world: world.anna_certificate + world.bert_key, "its private key belongs to another certificate"),
         (lambda world: world.anna.replace("MII", "!!!"), "its certificate or private key cannot be read"),
         (
-            lambda world: world.anna_certificate + _pem_of(world.root.key, b"password"),
+            lambda world: world.anna_certificate + pem_of(world.root.key, b"password"),
             "its private key is encrypted",
         ),
     ],
@@ -224,7 +146,7 @@ async def test_a_wrong_text_is_told_by_the_name_of_its_secret(
     wrong = pem(world)
     async with (
         hostile_server(answering(OK), tls=world.server_context()) as server,
-        world.attempts(broken=wrong) as made,
+        attempts_in(world, broken=wrong) as made,
     ):
         outcome = await made.outcome(target_of(server, "broken"))
         assert outcome.verdict is Verdict.REJECTED
