@@ -155,15 +155,18 @@ def test_a_dry_run_and_a_repetition_leave_nothing(api: InProcessApi) -> None:
     assert api.fetch("SELECT count(*) AS n FROM audit") == before
 
 
-def test_a_batch_is_on_record_job_by_job_without_what_was_refused(api: InProcessApi) -> None:
+def test_a_batch_is_one_entry_that_lists_what_was_created(api: InProcessApi) -> None:
     items = [HOURLY | {"name": f"batch {n % 8}"} for n in range(10)]
     answer = api.post("/v1/jobs:batch", items).json()
     created = {item["id"] for item in answer["items"] if item.get("id")}
     assert len(created) == 8
-    noted = {entry["object"] for entry in entries(api, action="job.create", limit=50)}
-    assert created <= noted
-    (row,) = api.fetch("SELECT count(*) AS n FROM audit WHERE after ->> 'name' LIKE 'batch %'")
-    assert row["n"] == 8
+    (entry,) = entries(api, action="job.create_batch")
+    assert (entry["actor"], entry["object"], entry["after"]["created"]) == ("bootstrap", "jobs", 8)
+    assert set(entry["after"]["jobs"]) == created
+    for job in created:
+        assert entries(api, object=job) == [entry], "each of them finds it"
+    refused = next(item["problem"] for item in answer["items"] if "problem" in item)
+    assert refused["status"] == 409
 
 
 def test_filters_and_pages_hold_everything_once_in_order(api: InProcessApi) -> None:

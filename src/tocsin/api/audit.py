@@ -10,7 +10,7 @@ import msgspec
 from tocsin.api import wire
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter
 from tocsin.domain.instant import format_instant
-from tocsin.store.audit import AuditFilter, Place, shown_object, stored_object
+from tocsin.store.audit import AuditFilter, Place, shown_after, shown_object, stored_object
 
 
 async def list_audit(call: Call) -> wire.AuditPage:
@@ -45,7 +45,7 @@ def _shown(row: Any, names: dict[int, str]) -> wire.AuditEntry:
         action=row["action"],
         object=shown_object(row["object"]),
         before=None if row["before"] is None else msgspec.json.decode(row["before"]),
-        after=None if row["after"] is None else msgspec.json.decode(row["after"]),
+        after=shown_after(row),
         request_id=row["request_id"],
         address=row["address"],
     )

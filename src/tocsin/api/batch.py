@@ -4,17 +4,19 @@ Lines are checked and written as they arrive, a thousand at a time, so a large i
 item has its own result; with ``atomic=true`` either all are written or none.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 import msgspec
 
 from tocsin.api import wire
-from tocsin.api.definitions import as_created, check_calendars, new_job, read_definition
+from tocsin.api.definitions import check_calendars, names_calendars, new_job, read_definition
 from tocsin.api.endpoint import Call, Endpoint, Parameter, Reply
 from tocsin.api.problems import Problem, document_of, refused_by_decoder
 from tocsin.api.quota import too_many_jobs
 from tocsin.domain.errors import Refused
+from tocsin.domain.ids import job_text
 from tocsin.domain.keys import Scope
 from tocsin.store.jobs import NewJob, name_taken
 
@@ -22,6 +24,7 @@ MAX_ITEMS: Final = 10_000
 MAX_BYTES: Final = 64 * 1024 * 1024
 MAX_LINE: Final = 1024 * 1024
 _WRITE: Final = 1000
+_TURN: Final = 50
 _decode: Callable[[bytes], wire.NewJob] = msgspec.json.Decoder(wire.NewJob).decode
 
 
@@ -49,14 +52,18 @@ async def create_batch(call: Call) -> Reply:
     try:
         async for raw in _items(call):
             batch.add(raw)
+            if batch.size % _TURN == 0:
+                await asyncio.sleep(0)  # others, and the write under way, get their turn
             if not atomic and len(batch.waiting) >= _WRITE:
-                await batch.write()
+                await batch.begin_writing()
     except Refused as refused:
-        if atomic or not batch.begun:
+        if atomic or not batch.size:
             raise
         # Part of it is written: say what, and where it went wrong.
         batch.end_with(refused)
         status = refused.status
+    finally:
+        await batch.written()
     if atomic:
         await batch.write_all_or_none()
     else:
@@ -73,12 +80,13 @@ class _Batch:
         self._call = call
         self._results: list[BatchItem] = []
         self._now = call.context.clock.now()
+        self._writing: asyncio.Task[None] | None = None
         self.waiting: list[tuple[int, NewJob]] = []
 
     @property
-    def begun(self) -> bool:
-        """Whether some items were taken in."""
-        return bool(self._results)
+    def size(self) -> int:
+        """How many items were taken in."""
+        return len(self._results)
 
     def end_with(self, refused: Refused) -> None:
         """Nothing after this item was looked at."""
@@ -95,21 +103,40 @@ class _Batch:
         except Refused as refused:
             self._refuse(index, refused)
 
+    async def begin_writing(self) -> None:
+        """Write what waits while the next items are read. One such write at a time: no batch runs away with memory."""
+        await self.written()
+        waiting, self.waiting = self.waiting, []
+        self._writing = asyncio.create_task(self._write(waiting))
+
+    async def written(self) -> None:
+        """Wait for the write under way."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            await writing
+
     async def write(self) -> None:
-        """Write what waits; a taken name is its item's own trouble."""
-        waiting = await self._admitted(await self._with_calendars())
+        """Write what waits."""
+        waiting, self.waiting = self.waiting, []
+        await self._write(waiting)
+
+    async def _write(self, waiting: list[tuple[int, NewJob]]) -> None:
+        """A taken name is its item's own trouble."""
+        waiting = await self._admitted(await self._with_calendars(waiting))
         if not waiting:
             return
-        refused = await self._call.context.jobs.define([job for _, job in waiting], self._now)
+        refused = await self._call.context.jobs.define(
+            [job for _, job in waiting], self._now, one_request=True
+        )
         for index, job in waiting:
             if job.id in refused:
                 self._refuse(index, name_taken(job.definition))
             else:
-                self._results[index] = BatchItem(index, as_created(job, self._now).id)
+                self._results[index] = BatchItem(index, job_text(job.id))
 
     async def write_all_or_none(self) -> None:
         """Write everything in one transaction, unless something was refused."""
-        waiting = await self._admitted(await self._with_calendars())
+        waiting = await self._admitted(await self._with_calendars(self.waiting))
         refused = {item.index for item in self._results if item.problem is not None}
         if not refused:
             chunks = [waiting[start : start + _WRITE] for start in range(0, len(waiting), _WRITE)]
@@ -120,7 +147,7 @@ class _Batch:
             if index in refused:
                 self._refuse(index, name_taken(job.definition))
             elif not refused:
-                self._results[index] = BatchItem(index, as_created(job, self._now).id)
+                self._results[index] = BatchItem(index, job_text(job.id))
 
     def answer(self) -> BatchAnswer:
         """The results so far."""
@@ -142,16 +169,16 @@ class _Batch:
             )
         return new_job(read_definition(new, self._call, self._now), self._call, self._now)
 
-    async def _with_calendars(self) -> list[tuple[int, NewJob]]:
-        """What waits, without the items that name a calendar which is not there."""
+    async def _with_calendars(self, waiting: list[tuple[int, NewJob]]) -> list[tuple[int, NewJob]]:
+        """The items, without those that name a calendar which is not there."""
         ready = []
-        for index, job in self.waiting:
+        for index, job in waiting:
             try:
-                await check_calendars(job.definition, self._call)
+                if names_calendars(job.definition):
+                    await check_calendars(job.definition, self._call)
                 ready.append((index, job))
             except Refused as refused:
                 self._refuse(index, refused)
-        self.waiting = []
         return ready
 
     async def _admitted(self, waiting: list[tuple[int, NewJob]]) -> list[tuple[int, NewJob]]:

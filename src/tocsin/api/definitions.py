@@ -10,7 +10,7 @@ from tocsin.domain.addresses import AddressPolicy, parse_target_url
 from tocsin.domain.errors import Refused
 from tocsin.domain.http_auth import OAuth2Auth
 from tocsin.domain.ids import job_text, new_job_id, shard_of
-from tocsin.domain.instant import Instant, format_instant
+from tocsin.domain.instant import Instant, format_instant, parse_instant
 from tocsin.domain.job import Definition, check_definition
 from tocsin.domain.limits import check_interval, check_payload
 from tocsin.domain.policy import Policies
@@ -18,8 +18,6 @@ from tocsin.domain.schedule import Schedule, read_schedule, rule_of
 from tocsin.domain.target import HttpTarget, Target
 from tocsin.store.calendars import ranges_of
 from tocsin.store.jobs import NewJob
-
-_BEFORE_EVERYTHING = -(1 << 62)
 
 
 def read_definition(new: wire.NewJob, call: Call, now: Instant) -> Definition:
@@ -61,9 +59,14 @@ def stored_definition(row: Any) -> Definition:
     )
 
 
+def names_calendars(definition: Definition) -> bool:
+    """Whether its schedule leaves out what calendars say."""
+    return definition.schedule.exclude is not None and bool(definition.schedule.exclude.calendars)
+
+
 async def check_calendars(definition: Definition, call: Call) -> None:
     """Refuse a definition that names a calendar which is not there."""
-    if definition.schedule.exclude is not None:
+    if definition.schedule.exclude is not None and names_calendars(definition):
         names = definition.schedule.exclude.calendars
         await ranges_of(call.context.database, call.caller.tenant_id, names, must_exist=True)
 
@@ -129,8 +132,9 @@ def _check_addresses(target: HttpTarget, policy: AddressPolicy) -> None:
 
 def _first_fire(definition: Definition, now: Instant) -> Instant:
     """A recurring job's first fire lies in the future; a one-off's is what was asked for, even if past."""
-    after = now if definition.schedule.recurring else _BEFORE_EVERYTHING
-    fire_at = rule_of(definition.schedule).next_fire(after)
+    if definition.schedule.at is not None:
+        return parse_instant(definition.schedule.at, "schedule.at")
+    fire_at = rule_of(definition.schedule).next_fire(now)
     if fire_at is None:
         raise Refused("the schedule never fires", field="schedule")
     return fire_at

@@ -16,6 +16,7 @@ Invariants:
 """
 
 import re
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final, NoReturn
 
@@ -172,6 +173,7 @@ def parse_target_url(url: str, field: str = "target.url") -> TargetUrl:
         raise Refused(error.detail, field=field, hint=error.hint) from None
 
 
+@lru_cache(maxsize=4096)
 def _parse(url: str) -> TargetUrl:
     if len(url) > MAX_URL:
         _refuse(f"a URL is at most {MAX_URL} characters")

@@ -11,17 +11,39 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from tocsin.domain.errors import NotFound
-from tocsin.domain.instant import MILLISECOND, Instant, parse_instant
+from tocsin.domain.instant import EARLIEST, LATEST, MILLISECOND, Instant
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS: Final = [first + second for first in _ALPHABET for second in _ALPHABET]
 _VALUE_OF: Final = {letter: value for value, letter in enumerate(_ALPHABET)} | {"i": 1, "l": 1, "o": 0}
 _JOB_PREFIX: Final = "job_"
 _EXECUTION_PREFIX: Final = "exec_"
 _JOB_LETTERS: Final = 26  # 128 bits
 _EXECUTION_LETTERS: Final = 39  # 128 + 64 bits
-EARLIEST: Final = parse_instant("0001-01-01T00:00:00Z", "")
-LATEST: Final = parse_instant("9999-12-31T23:59:59.999999Z", "")
 _INSTANT_BIAS: Final = 1 << 63  # instants before 1970 sort before later ones
+
+
+class _Entropy:
+    """The system's random bytes, fetched many at a time: a call of the kernel per id is dear under a flood."""
+
+    def __init__(self) -> None:
+        self._bytes = b""
+        self._at = 0
+        os.register_at_fork(after_in_child=self.forget)
+
+    def take(self) -> bytes:
+        """Ten fresh bytes."""
+        if self._at >= len(self._bytes):
+            self._bytes, self._at = os.urandom(10 * 256), 0
+        self._at += 10
+        return self._bytes[self._at - 10 : self._at]
+
+    def forget(self) -> None:
+        """A child process must not draw what its parent draws."""
+        self._bytes = b""
+
+
+_entropy: Final = _Entropy()
 
 
 class ExecutionKey(NamedTuple):
@@ -33,7 +55,7 @@ class ExecutionKey(NamedTuple):
 
 def new_job_id(now: Instant) -> UUID:
     """A fresh UUIDv7 stamped with `now`."""
-    random = int.from_bytes(os.urandom(10), "big")
+    random = int.from_bytes(_entropy.take(), "big")
     stamp = (now // MILLISECOND) & 0xFFFF_FFFF_FFFF
     value = stamp << 80 | 0x7 << 76 | (random >> 68 & 0xFFF) << 64 | 0b10 << 62 | (random & (1 << 62) - 1)
     return UUID(int=value)
@@ -69,7 +91,9 @@ def parse_execution_text(text: str) -> ExecutionKey:
 
 
 def _encode(value: int, letters: int) -> str:
-    return "".join(_ALPHABET[value >> shift & 31] for shift in range(5 * (letters - 1), -1, -5))
+    """Two letters at a time, from the left; an odd first letter stands alone."""
+    pairs = [_PAIRS[value >> shift & 1023] for shift in range(10 * (letters // 2 - 1), -1, -10)]
+    return "".join(pairs) if letters % 2 == 0 else _ALPHABET[value >> 5 * (letters - 1) & 31] + "".join(pairs)
 
 
 def _decode(text: str, prefix: str, letters: int, bits: int, what: str) -> int:

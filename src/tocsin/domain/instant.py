@@ -23,7 +23,6 @@ HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_ONE_MICROSECOND: Final = timedelta(microseconds=1)
 _UNITS: Final = {"ms": MILLISECOND, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _MAX_SPAN: Final = 100 * 366 * DAY
@@ -31,7 +30,12 @@ _MAX_SPAN: Final = 100 * 366 * DAY
 
 def from_datetime(moment: datetime) -> Instant:
     """The instant of an aware datetime, to the microsecond."""
-    return (moment - _EPOCH) // _ONE_MICROSECOND
+    since = moment - _EPOCH
+    return since.days * DAY + since.seconds * SECOND + since.microseconds
+
+
+EARLIEST: Final = from_datetime(datetime.min.replace(tzinfo=UTC))
+LATEST: Final = from_datetime(datetime.max.replace(tzinfo=UTC))
 
 
 def to_datetime(instant: Instant) -> datetime:
@@ -49,10 +53,10 @@ def parse_instant(text: str, field: str) -> Instant:
         ) from None
     if moment.tzinfo is None:
         raise Refused(f"{text!r} has no offset; add Z or +01:00 so that it names one instant", field=field)
-    try:
-        return from_datetime(moment.astimezone(UTC))
-    except OverflowError:
-        raise Refused(f"{text!r} lies outside the years 1 to 9999 in UTC", field=field) from None
+    instant = from_datetime(moment)
+    if not EARLIEST <= instant <= LATEST:  # an offset can carry it over the edge
+        raise Refused(f"{text!r} lies outside the years 1 to 9999 in UTC", field=field)
+    return instant
 
 
 def format_instant(instant: Instant) -> str:

@@ -1,6 +1,7 @@
 """What to do when things go wrong: retry, misfire, overlap. Values, and pure decisions over them."""
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -93,8 +94,9 @@ class Policies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     limit: Limit | None = None
 
 
+@lru_cache(maxsize=4096)
 def check_policies(policies: Policies) -> None:
-    """Refuse values that make no sense, naming the field."""
+    """Refuse values that make no sense, naming the field. Most jobs have the same few, which are checked once."""
     _check_retry(policies.retry)
     _check_misfire(policies.misfire)
     timeout = None if policies.timeout is None else parse_span(policies.timeout, "timeout")

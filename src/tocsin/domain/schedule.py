@@ -61,6 +61,9 @@ class Schedule(
 def read_schedule(written: "Written", now: Instant) -> Schedule:
     """Check what a user wrote and settle what depends on the moment of writing (`in`, `now`)."""
     schedule = _read_written(written, now)
+    if schedule.at is not None and schedule == Schedule(at=schedule.at):
+        parse_instant(schedule.at, "schedule.at")
+        return schedule
     given = [name for name in (*_ONE_OFF, *_RECURRING) if _given(_value(schedule, name))]
     if len(given) != 1:
         said = "none of them" if not given else " and ".join(given)

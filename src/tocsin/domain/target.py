@@ -97,21 +97,39 @@ def _check_http(target: HttpTarget) -> None:
         raise Refused("at most 64 headers", field="target.headers")
     for name, value in target.headers.items():
         _check_header(name, value)
-    if len({name.lower() for name in target.headers}) != len(target.headers):
+    if len(target.headers) > 1 and len({name.lower() for name in target.headers}) != len(target.headers):
         raise Refused("a header is given twice", field="target.headers")
     if target.timeout is not None:
         timeout = parse_span(target.timeout, "target.timeout")
         if not SECOND // 10 <= timeout <= MAX_TIMEOUT:
             raise Refused("a timeout lies between 0.1s and 24h", field="target.timeout")
-    if not target.expect:
-        raise Refused("at least one status must count as success", field="target.expect")
-    check_statuses(target.expect, "target.expect")
+    if target.expect is not _SUCCESS:
+        _check_expected(target.expect)
     _check_auth(target)
     _check_tls(target)
-    if _is_deeper(target.body, MAX_DEPTH):
-        raise Refused(f"the body is nested deeper than {MAX_DEPTH} levels", field="target.body")
-    if len(body_of(target)[0]) > MAX_BODY:
+    _check_body(target)
+
+
+def _check_expected(statuses: tuple[int | str, ...]) -> None:
+    if not statuses:
+        raise Refused("at least one status must count as success", field="target.expect")
+    check_statuses(statuses, "target.expect")
+
+
+def _check_body(target: HttpTarget) -> None:
+    try:
+        body, _ = body_of(target)
+    except RecursionError:
+        raise _too_deep() from None
+    if len(body) > MAX_BODY:
         raise Refused(f"the body is larger than {MAX_BODY // 1024} KiB", field="target.body")
+    # Without that many brackets there cannot be that many levels.
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _is_deeper(target.body, MAX_DEPTH):
+        raise _too_deep()
+
+
+def _too_deep() -> Refused:
+    return Refused(f"the body is nested deeper than {MAX_DEPTH} levels", field="target.body")
 
 
 def _check_auth(target: HttpTarget) -> None:

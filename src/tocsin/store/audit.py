@@ -22,7 +22,7 @@ from tocsin.domain.ids import ExecutionKey, execution_text, job_text, parse_job_
 from tocsin.domain.instant import MILLISECOND, MINUTE, Instant
 
 CELL: Final = 0
-JOB_CREATED: Final = "job.create"
+JOBS_CREATED: Final = "job.create_batch"
 _JOB: Final = "job:"
 _JOB_COLUMNS: Final = (
     "SELECT kind, name, description, tags, queue, priority, schedule, target, policies, state, state_reason, version"
@@ -91,13 +91,17 @@ class AuditStore:
             return await self._page(tenant_id, "true", where, after, limit)
         # By object, the index knows all but creations; a job's creation is where its id says, and older than the rest.
         rows = await self._page(tenant_id, "a.action <> 'job.create'", where, after, limit)
+        created = (job_id.int >> 80) * MILLISECOND
+        first, last = created - _CREATED_BEFORE, created + _CREATED_AFTER
+        near = msgspec.structs.replace(
+            where, at_from=max(where.at_from or first, first), at_to=min(where.at_to or last, last)
+        )
         if len(rows) < limit:
-            created = (job_id.int >> 80) * MILLISECOND
-            first, last = created - _CREATED_BEFORE, created + _CREATED_AFTER
-            near = msgspec.structs.replace(
-                where, at_from=max(where.at_from or first, first), at_to=min(where.at_to or last, last)
-            )
             rows += await self._page(tenant_id, "a.action = 'job.create'", near, after, limit - len(rows))
+        if len(rows) < limit:
+            listed = f"a.action = '{JOBS_CREATED}' AND a.after -> 'jobs' ? '{job_id}'"
+            near = msgspec.structs.replace(near, object=None)
+            rows += await self._page(tenant_id, listed, near, after, limit - len(rows))
         return rows
 
     async def _page(
@@ -205,6 +209,14 @@ def shown_object(stored: str) -> str:
     """How users name it."""
     job_id = _job_of(stored)
     return stored if job_id is None else job_text(job_id)
+
+
+def shown_after(row: Record) -> Any:
+    """How things were afterwards; jobs that a batch created are named as users name them."""
+    after: Any = None if row["after"] is None else msgspec.json.decode(row["after"])
+    if row["action"] == JOBS_CREATED:
+        return after | {"jobs": [job_text(UUID(job)) for job in after["jobs"]]}
+    return after
 
 
 def stored_object(shown: str) -> str:

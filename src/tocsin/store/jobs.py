@@ -1,6 +1,7 @@
 """Jobs: define, find, read. Changes to a job that exists are in `control`."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,12 +15,14 @@ from tocsin.domain.errors import Conflict, NotFound, Refused
 from tocsin.domain.ids import job_text
 from tocsin.domain.instant import MILLISECOND, Instant, parse_span
 from tocsin.domain.job import Definition
+from tocsin.domain.policy import Policies
 
 CELL: Final = 0
 TAG_SEPARATOR: Final = "\x1f"
 _NEAR: Final = 2_500 * MILLISECOND
 _FIRST_ANSWER: Final = "SELECT request_hash, answer FROM idempotency WHERE tenant_id = $1 AND key = $2"
 _NOBODY: Final = (None, None, None)
+_NULLABLE: Final = frozenset({4, 5, 6, 13, 14, 15, 16, 17})  # of the columns that `define_jobs` takes
 
 
 class NewJob(msgspec.Struct, frozen=True):
@@ -61,16 +64,19 @@ class JobStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def define(self, jobs: Sequence[NewJob], now: Instant) -> set[UUID]:
-        """Write jobs in one statement. Returns those refused because their name is taken."""
-        return await _define(self._database, jobs, now)
+    async def define(
+        self, jobs: Sequence[NewJob], now: Instant, *, one_request: bool = False
+    ) -> set[UUID]:
+        """Write jobs in one statement. Returns those refused because their name is taken. Jobs of one request are
+        one entry in the audit log."""
+        return await _define(self._database, jobs, now, one_request=one_request)
 
     async def define_all(self, batches: Sequence[Sequence[NewJob]], now: Instant) -> set[UUID]:
         """Write all jobs or none: returns those whose names are taken, and then nothing was written."""
         try:
             async with self._database.transaction() as session:
                 for batch in batches:
-                    if refused := await _define(session, batch, now):
+                    if refused := await _define(session, batch, now, one_request=True):
                         raise _TakenNames(refused)
         except _TakenNames as taken:
             return taken.ids
@@ -171,14 +177,25 @@ class _TakenNames(Exception):
         self.ids = ids
 
 
-async def _define(session: Session, jobs: Sequence[NewJob], now: Instant) -> set[UUID]:
+async def _define(
+    session: Session, jobs: Sequence[NewJob], now: Instant, *, one_request: bool = False
+) -> set[UUID]:
     values = columns([(*_row(job), job.created_at or now) for job in jobs], 19)
+    values = [_shortened(column, nullable=place in _NULLABLE) for place, column in enumerate(values)]
     # A request's own tenant, so that the policies judge the jobs by it; the jobs' tenants where many share a batch.
     tenants = acting_tenants() or ",".join(map(str, sorted({job.tenant_id for job in jobs})))
     rows = await session.fetch(
-        _sql("define_jobs"), CELL, *values[:15], _notice(jobs, now), tenants, *values[15:]
+        _sql("define_jobs"), CELL, *values[:15], _notice(jobs, now), tenants, *values[15:], one_request
     )
     return {row["id"] for row in rows if row["id"] is not None}
+
+
+def _shortened(column: list[Any], *, nullable: bool) -> list[Any]:
+    """What must be sent of a column: `unnest` fills up with NULL, and the statement, where there can be none, with
+    the first value."""
+    if nullable:
+        return column if any(value is not None for value in column) else []
+    return column[:1] if column.count(column[0]) == len(column) else column
 
 
 def _same_request(row: Record, request_hash: bytes) -> str:
@@ -204,17 +221,22 @@ def _row(job: NewJob) -> tuple[Any, ...]:
         definition.kind,
         definition.name,
         definition.description,
-        TAG_SEPARATOR.join(definition.tags),
+        TAG_SEPARATOR.join(definition.tags) if definition.tags else None,
         definition.queue,
         definition.priority,
         msgspec.json.encode(definition.schedule).decode(),
         msgspec.json.encode(definition.target).decode(),
-        msgspec.json.encode(definition.policies).decode(),
+        _policies_text(definition.policies),
         job.fire_at,
-        job.due_at,
+        None if job.due_at == job.fire_at else job.due_at,
         start_by,
         *(_NOBODY if job.origin is None else (job.origin.actor, job.origin.request_id, job.origin.address)),
     )
+
+
+@lru_cache(maxsize=4096)
+def _policies_text(policies: Policies) -> str:
+    return msgspec.json.encode(policies).decode()
 
 
 def _notice(jobs: Sequence[NewJob], now: Instant) -> str | None:

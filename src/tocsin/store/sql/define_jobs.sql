@@ -2,19 +2,28 @@
 -- that arrived during the previous commit. Returns the ids that were refused because the name is taken; a
 -- one-off has no unique name and cannot be. A last row without id carries the wake-up for workers.
 -- The tenants of the batch ($18) are whom this transaction acts for: no row of `given` exists before that is set, so
--- the policies of what is inserted from it see it. Creations with an actor are noted in the audit log.
+-- the policies of what is inserted from it see it. Creations with an actor are noted in the audit log, one by one or,
+-- when they are one request ($23), by one entry that lists them.
+-- Columns that cannot be NULL come as one value where all are equal; due_at comes where it is not fire_at.
 WITH given AS (
-    SELECT g.* FROM (SELECT set_config('tocsin.tenants', $18, true)) AS acting,
-                  unnest($2::uuid[], $3::integer[], $4::smallint[], $5::text[], $6::text[], $7::text[],
-                         $8::text[], $9::text[], $10::smallint[], $11::jsonb[], $12::jsonb[], $13::jsonb[],
-                         $14::timestamptz[], $15::timestamptz[], $16::timestamptz[], $19::text[], $20::text[],
-                         $21::text[], $22::timestamptz[])
+    SELECT coalesce(g.tenant_id, ($3::integer[])[1]) AS tenant_id, g.id, coalesce(g.shard, ($4::smallint[])[1]) AS shard,
+           coalesce(g.kind, ($5::text[])[1]) AS kind, g.name, g.description, g.tags,
+           coalesce(g.queue, ($9::text[])[1]) AS queue, coalesce(g.priority, ($10::smallint[])[1]) AS priority,
+           coalesce(g.schedule, ($11::jsonb[])[1]) AS schedule, coalesce(g.target, ($12::jsonb[])[1]) AS target,
+           coalesce(g.policies, ($13::jsonb[])[1]) AS policies,
+           coalesce(g.fire_at, ($14::timestamptz[])[1]) AS fire_at,
+           coalesce(g.due_at, g.fire_at, ($14::timestamptz[])[1]) AS due_at, g.start_by,
+           coalesce(g.created_at, ($22::timestamptz[])[1]) AS created_at, g.actor, g.request_id, g.address
+    FROM (SELECT set_config('tocsin.tenants', $18, true)) AS acting,
+         unnest($2::uuid[], $3::integer[], $4::smallint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
+                $10::smallint[], $11::jsonb[], $12::jsonb[], $13::jsonb[], $14::timestamptz[], $15::timestamptz[],
+                $16::timestamptz[], $19::text[], $20::text[], $21::text[], $22::timestamptz[])
         AS g (id, tenant_id, shard, kind, name, description, tags, queue, priority, schedule, target, policies,
               fire_at, due_at, start_by, actor, request_id, address, created_at)
 ), defined AS (
     INSERT INTO jobs (cell, id, tenant_id, shard, kind, name, description, tags, queue, priority, schedule,
                       target, policies, next_fire_at, created_at, updated_at)
-    SELECT $1, id, tenant_id, shard, kind, name, description, string_to_array(tags, E'\x1f'), queue, priority,
+    SELECT $1, id, tenant_id, shard, kind, name, description, coalesce(string_to_array(tags, E'\x1f'), '{}'), queue, priority,
            schedule, target, policies, CASE WHEN kind = 'recurring' THEN fire_at END, created_at, created_at
     FROM given
     ON CONFLICT (cell, tenant_id, name)
@@ -36,7 +45,14 @@ WITH given AS (
                               'target', jsonb_build_object('kind', g.target -> 'kind')),
            g.request_id, g.address
     FROM given g
-    WHERE g.actor IS NOT NULL AND (g.kind = 'once' OR g.id IN (SELECT d.id FROM defined d))
+    WHERE NOT $23 AND g.actor IS NOT NULL AND (g.kind = 'once' OR g.id IN (SELECT d.id FROM defined d))
+), noted_together AS (
+    INSERT INTO audit (tenant_id, actor, action, object, after, request_id, address)
+    SELECT min(g.tenant_id), min(g.actor), 'job.create_batch', 'jobs',
+           jsonb_build_object('created', count(*), 'jobs', jsonb_agg(g.id)), min(g.request_id), min(g.address)
+    FROM given g
+    WHERE $23 AND (g.kind = 'once' OR g.id IN (SELECT d.id FROM defined d))
+    HAVING count(*) > 0 AND count(g.actor) > 0
 )
 SELECT g.id FROM given g LEFT JOIN defined d USING (id) WHERE d.id IS NULL
 UNION ALL
