@@ -9,12 +9,15 @@ runs at the best settings we found for it. Where a setting may make the comparis
 from typing import Protocol
 
 from bench.herd import Lag
+from bench.peers.apscheduler import APScheduler
 from bench.peers.bullmq import BullMQ
+from bench.peers.celery import Celery
 from bench.peers.driven import Dishonest, Recurring
 from bench.peers.environment import NotInstalled
 from bench.peers.graphile_worker import GraphileWorker
 from bench.peers.pg_boss import PgBoss
 from bench.peers.pgqueuer import PgQueuer
+from bench.peers.procrastinate import Procrastinate
 
 __all__ = ["PEERS", "Dishonest", "Lag", "NotInstalled", "Peer", "Recurring", "peer_named"]
 
@@ -44,7 +47,9 @@ class Peer(Protocol):
     async def recurring(self, count: int, minutes: int) -> Recurring: ...
 
 
-PEERS = {peer.name: peer for peer in (GraphileWorker, PgBoss, PgQueuer, BullMQ)}
+PEERS = {
+    peer.name: peer for peer in (GraphileWorker, PgBoss, PgQueuer, BullMQ, Procrastinate, APScheduler, Celery)
+}
 
 
 def peer_named(name: str, server_url: str) -> Peer:

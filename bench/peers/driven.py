@@ -64,6 +64,7 @@ class DrivenPeer:
     unfair: ClassVar[str] = ""
     measures: ClassVar[frozenset[str]] = frozenset({"single", "bulk", "drain", "herd", "spread", "recurring"})
     processes: ClassVar[int] = 1
+    processes_ahead: ClassVar[int] = 0  # the same for jobs known ahead, where another number is better
     clients: ClassVar[int] = 10
     # Jobs per second it surely takes in, on a slow day too: a herd must be there before it is due.
     enqueue_rate: ClassVar[float] = 8_000.0
@@ -144,7 +145,7 @@ class DrivenPeer:
             workers.go()
             await workers.until_set_up()
             first = (_now() // MINUTE + 1) * MINUTE
-            if first - _now() < 3000:  # a start in the last seconds may miss the coming minute
+            if first - _now() < 8000:  # a start in the last seconds may miss the coming minute
                 first += MINUTE
             last = first + minutes * MINUTE
             while _now() < last:
@@ -165,7 +166,7 @@ class DrivenPeer:
             await self._call(store, "enqueue", count=count, due=due, spread=seconds * 1000)
             _same("created", await self.pending(store), count)
             await self.settle_down(store)
-            async with self._workers(store, "work") as workers:
+            async with self._workers(store, "work", ahead=True) as workers:
                 workers.go()
                 if _now() > due - 1000:
                     raise Dishonest("the jobs were due before the workers were up: enqueue_rate is too high")
@@ -183,7 +184,7 @@ class DrivenPeer:
                 raise Dishonest(
                     f"{self.name}: {started} of {count} started, {left} left\n{workers.complaints()}"
                 )
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.005)
 
     async def _call(self, store: str, command: str, **options: object) -> dict[str, Any]:
         """Run the driver to its end; its last line is the answer."""
@@ -198,13 +199,18 @@ class DrivenPeer:
         with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as directory:
             workers = Workers(Path(directory))
             try:
-                for number in range(1 if command == "recur" else self.processes):
+                for number in range(self._number_of_workers(command, options)):
                     given = {"store": store, "starts": f"{directory}/{number}", **options}
                     await workers.launch([*self.command, command, json.dumps(given)], self.home)
                 await workers.until_ready()
                 yield workers
             finally:
                 await workers.kill()
+
+    def _number_of_workers(self, command: str, options: dict[str, object]) -> int:
+        if command == "recur":
+            return 1
+        return (self.processes_ahead if "ahead" in options else 0) or self.processes
 
 
 class Workers:
