@@ -12,6 +12,7 @@ import pytest
 
 from tocsin.api.app import ENDPOINTS
 from tocsin.cli.main import cli
+from tocsin.domain.keys import Scope
 from tocsin.domain.lifecycle import FINAL, TRANSITIONS, State
 from tocsin.settings import Settings
 from tocsin.telemetry import Telemetry
@@ -46,6 +47,12 @@ def test_every_route_is_documented_with_its_scope_and_status() -> None:
         assert f"Scope `{endpoint.scope}`. Answers {endpoint.status}" in text, endpoint.path
         for parameter in endpoint.parameters:
             assert f"`{parameter.name}`" in text, f"{endpoint.path}: {parameter.name}"
+
+
+def test_every_scope_is_in_the_security_model() -> None:
+    assert [row[0].strip("`") for row in rows(page("security.md"), "Scope")] == [
+        str(scope) for scope in Scope
+    ]
 
 
 def test_every_command_is_documented_with_every_option() -> None:

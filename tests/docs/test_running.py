@@ -9,14 +9,18 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.postgres import temporary_directory
 from tests.support.processes import Process, Processes, free_port, wait_for
+from tocsin.domain.signature import new_signing_secret, signature_headers, signing_secret_text
 
 ROOT = Path(__file__).parents[2]
 SINK = "python3 examples/sink.py"
@@ -121,6 +125,57 @@ def test_the_example_in_python_runs(checkout: Checkout) -> None:
     assert printed.count("ring: tea is ready") == 1
     assert "the meeting was called off" in printed
     assert "ring: the meeting begins" not in printed
+
+
+def test_the_receiver_that_verifies_signatures_takes_tocsins_requests_and_no_others(
+    checkout: Checkout,
+) -> None:
+    shown = json.loads(checkout.run(".venv/bin/tocsin webhook-secret show --json"))
+    port = free_port()
+    receiver = Process(
+        "receiver",
+        [sys.executable, "examples/verify_signature.py"],
+        {"WEBHOOK_SECRET": shown["items"][0]["secret"], "PORT": str(port), "PYTHONUNBUFFERED": "1"},
+        checkout.directory / "receiver.log",
+        checkout.directory,
+    )
+    url = f"http://127.0.0.1:{port}/hook"
+    try:
+        receiver.start()
+        wait_for(lambda: "listening on" in receiver.output(), 10, "the receiver does not listen")
+        checkout.run(
+            f'.venv/bin/tocsin jobs create --now --target-url {url} --body \'{{"report": "daily"}}\''
+        )
+        wait_for(lambda: "verified exec_" in receiver.output(), 20, "the request is not verified")
+        assert '{"report":"daily"}' in receiver.output()
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(url, b"forged", timeout=10)
+        with refused.value:
+            assert refused.value.code == 401
+        wait_for(lambda: "refused" in receiver.output(), 10, "the forged request is not refused")
+    finally:
+        receiver.close()
+
+
+def test_a_signature_verifies_by_hand_as_the_guide_says() -> None:
+    guide = (ROOT / "docs" / "guides" / "verify-a-signature.md").read_text()
+    (code,) = [
+        block
+        for block in re.findall(r"^```python\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+        if "def " in block
+    ]
+    written: dict[str, Any] = {}
+    exec(code, written)
+    is_signed, secrets, body = written["is_signed"], (new_signing_secret(), new_signing_secret()), b"body"
+    now = int(time.time())
+    headers = {"webhook-id": "exec_1", **signature_headers(secrets, "exec_1", now, body)}
+    for secret in secrets:
+        assert is_signed(signing_secret_text(secret), headers, body)
+    assert not is_signed(signing_secret_text(new_signing_secret()), headers, body)
+    assert not is_signed(signing_secret_text(secrets[0]), headers, b"another body")
+    assert not is_signed(signing_secret_text(secrets[0]), headers | {"webhook-id": "exec_2"}, body)
+    old = {"webhook-id": "exec_1", **signature_headers(secrets, "exec_1", now - 400, body)}
+    assert not is_signed(signing_secret_text(secrets[0]), old, body)
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.*")), ids=lambda file: file.name)
