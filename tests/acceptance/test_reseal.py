@@ -176,6 +176,23 @@ def test_a_value_that_is_replaced_at_the_same_moment_stays_as_its_owner_wrote_it
     with_database(url, work)
 
 
+def test_what_somebody_is_writing_is_not_waited_for(url: str) -> None:
+    """So a batch cannot hold up, nor be deadlocked with, whoever replaces secrets; the next one finds what is left."""
+
+    async def work(database: Database) -> None:
+        values = await _fill(database, box_of(OLD))
+        resealing = Resealing(database, box_of(NEW, OLD))
+        async with database.transaction() as session:
+            await session.execute("SELECT 1 FROM secrets WHERE name = 'name-0' FOR UPDATE")
+            done = await resealing.batch(None)
+            assert (done.secrets, done.webhook_secrets, done.left) == (12, 3, 3)
+        done = await resealing.batch(None)
+        assert (done.secrets, done.left) == (3, 0)
+        assert await _values(database, box_of(NEW)) == values
+
+    with_database(url, work)
+
+
 def test_several_at_once_do_no_harm(url: str) -> None:
     """Each secret is sealed anew by one of them, whoever comes first; readers with both keys never miss one."""
 

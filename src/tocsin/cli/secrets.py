@@ -1,13 +1,17 @@
 """`tocsin secrets …` and `tocsin webhook-secret …`: what targets need, and what requests are signed with."""
 
 import sys
-from typing import Any, TextIO
+from collections.abc import Iterator
+from typing import Any, Final, TextIO
 
 import click
 
 from tocsin.cli.client import Client
 from tocsin.cli.progress import progress
 from tocsin.cli.show import api_command, line, rows, say, table
+
+# What is being written while it should be resealed is left for the next time round.
+_PASSES: Final = 3
 
 
 @click.group()
@@ -64,20 +68,30 @@ def reseal(client: Client) -> tuple[Any, Any, int]:
     Run it after a new key has been put before the old one on every process. When nothing remains, the old key can be
     taken away. It can be stopped and run again at any time.
     """
-    total: dict[str, Any] = {"secrets": 0, "webhook_secrets": 0, "unopened": []}
+    total: dict[str, Any] = {"secrets": 0, "webhook_secrets": 0}
     with progress() as bar:
         task = bar.add_task("resealing", total=None, words="")
-        while True:
-            answer = client.post("secrets:reseal", body={"cursor": total.get("next_cursor")})
-            for name in ("secrets", "webhook_secrets", "unopened"):
-                total[name] += answer[name]
-            total |= {name: answer[name] for name in ("key_id", "remaining", "next_cursor")}
-            done = total["secrets"] + total["webhook_secrets"]
-            bar.update(task, total=done + total["remaining"], completed=done, words=f"{done} resealed")
-            if total["next_cursor"] is None:
+        for _ in range(_PASSES):
+            total["unopened"] = []
+            for answer in _batches(client):
+                for name in ("secrets", "webhook_secrets", "unopened"):
+                    total[name] += answer[name]
+                total |= {name: answer[name] for name in ("key_id", "remaining")}
+                done = total["secrets"] + total["webhook_secrets"]
+                bar.update(task, total=done + total["remaining"], completed=done, words=f"{done} resealed")
+            if total["remaining"] <= len(total["unopened"]):
                 break
-    del total["next_cursor"]
     return total, _resealed, 1 if total["remaining"] else 0
+
+
+def _batches(client: Client) -> Iterator[Any]:
+    cursor = None
+    while True:
+        answer = client.post("secrets:reseal", body={"cursor": cursor})
+        yield answer
+        cursor = answer["next_cursor"]
+        if cursor is None:
+            return
 
 
 def _resealed(total: Any) -> None:
