@@ -36,6 +36,7 @@ lock: ## Rewrite the hashed lock files from pyproject.toml (needs uv)
 	uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/run.txt
 	uv pip compile -q --group build --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/build.txt
 	uv pip compile -q pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/dev.txt
+	uv pip compile -q --group bench -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/bench.txt
 
 clean: ## Remove the virtual environment and caches (never data)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -57,3 +58,9 @@ $(VENV)/.dev: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/pip install -q --require-hashes --only-binary :all: -r requirements/dev.txt
 	@$(BIN)/pip install -q --no-deps --no-build-isolation -e .
 	@touch $@ $(VENV)/.run
+
+# What only the plots of the benchmarks need: make .venv/.bench
+$(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
+	@echo "installing what plots need …"
+	@$(BIN)/pip install -q --require-hashes --only-binary :all: -r requirements/bench.txt
+	@touch $@
