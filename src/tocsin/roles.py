@@ -16,7 +16,7 @@ from typing import Any, Final
 import structlog
 
 import tocsin
-from tocsin.api.app import build_app
+from tocsin.api.app import Application
 from tocsin.api.auth import KeyUse
 from tocsin.api.context import Context, make_context
 from tocsin.api.server import serve
@@ -254,7 +254,7 @@ class Node:
     def _api(self, context: Context, stop: asyncio.Event) -> asyncio.Task[None]:
         settings = self._settings
         serving = serve(
-            build_app(context), settings.host, settings.port, stop, trusted_proxies=settings.trusted_proxies
+            Application(context), settings.host, settings.port, stop, trusted_proxies=settings.trusted_proxies
         )
         return asyncio.create_task(serving, name="api")
 

@@ -102,7 +102,8 @@ def test_an_operator_cannot_lock_himself_out(api: InProcessApi) -> None:
     answer = api.post("/v1/tenants/default/suspend")
     assert answer.status == 409
     assert "this key" in answer.problem()["detail"]
-    acting = [(b"tocsin-tenant", b"acme")]
+    make(api, "other")
+    acting = [(b"tocsin-tenant", b"other")]
     assert api.call("POST", "/v1/tenants/default/suspend", headers=acting).status == 409
 
 

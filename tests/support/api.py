@@ -20,7 +20,7 @@ import msgspec
 import uvloop
 
 from tests.support.processes import Process, Processes, free_port, wait_for
-from tocsin.api.app import ENDPOINTS, build_app
+from tocsin.api.app import ENDPOINTS, Application
 from tocsin.api.context import make_context
 from tocsin.api.openapi import openapi_document
 from tocsin.clock import DatabaseClock
@@ -257,7 +257,7 @@ class InProcessApi(Caller):
             self.walled, DatabaseClock(), Telemetry(), self._policy, shard_count=64, lease_ttl=10.0,
             operator=self.database, box=SecretBox([b"a master key of tests, 32 bytes."]),
         )  # fmt: skip
-        self.app = build_app(self.context)
+        self.app = Application(self.context)
 
 
 def in_process_api(url: str, **policy: Any) -> InProcessApi:

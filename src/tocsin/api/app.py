@@ -3,18 +3,14 @@
 import random
 import re
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 import structlog
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from tocsin.api import (
     audit,
@@ -36,7 +32,8 @@ from tocsin.api.context import Context
 from tocsin.api.endpoint import Call, Endpoint, Reply
 from tocsin.api.openapi import openapi_document
 from tocsin.api.problems import problem, problem_of, refused_by_decoder
-from tocsin.api.trail import Trail, address_of
+from tocsin.api.request import ClientGone, Handle, Request, Routes
+from tocsin.api.trail import Trail
 from tocsin.api.wire import Health
 from tocsin.db.pool import acting_for
 from tocsin.domain.errors import NotFound, Refused, Unavailable
@@ -53,36 +50,49 @@ _PLAIN_ID: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 
-Handle = Callable[[Request], Awaitable[Response]]
 
+class Application:
+    """Answers requests over one context, by the ASGI protocol."""
 
-def build_app(context: Context) -> Starlette:
-    """The application over one context."""
-    verbs: dict[str, dict[str, Handle]] = defaultdict(dict)
-    for endpoint in ENDPOINTS:
-        verbs[endpoint.path][endpoint.method] = _serve(endpoint, context)
-    verbs["/openapi.json"]["GET"] = _constant(_encode(openapi_document(ENDPOINTS)))
-    verbs["/healthz"]["GET"] = _constant(_encode(Health("ok")))
-    verbs["/readyz"]["GET"] = _ready(context)
-    verbs["/metrics"]["GET"] = _metrics(context)
-    routes = [
-        Route(path.replace("/{name}", "/{name:path}"), _guarded(_by_verb(of), context), methods=list(of))
-        for path, of in verbs.items()
-    ]
-    handlers: dict[Any, Any] = {HTTPException: _http_exception, Exception: _unexpected}
-    app = Starlette(routes=routes, exception_handlers=handlers)
-    # One spelling per resource; a redirect would also trust the Host header.
-    app.router.redirect_slashes = False
-    return app
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        verbs: dict[str, dict[str, Handle]] = defaultdict(dict)
+        for endpoint in ENDPOINTS:
+            verbs[endpoint.path][endpoint.method] = _serve(endpoint, context)
+        verbs["/openapi.json"]["GET"] = _constant(_encode(openapi_document(ENDPOINTS)))
+        verbs["/healthz"]["GET"] = _constant(_encode(Health("ok")))
+        verbs["/readyz"]["GET"] = _ready(context)
+        verbs["/metrics"]["GET"] = _metrics(context)
+        self.routes = Routes(dict(verbs))
 
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request."""
+        request = Request(scope, receive)
+        request.id = _request_id(request)
+        try:
+            response = await self._handle(request)
+        except (Refused, Unavailable) as error:
+            response = problem_of(error)
+        except ClientGone:
+            response = Response(status_code=499)
+        except Exception as error:  # noqa: BLE001 - a defect ends its own request, told and logged, nothing else
+            response = _unexpected(request, error)
+        response.raw_headers.append((b"x-request-id", request.id.encode()))
+        self._context.telemetry.requests.labels(response.status_code).inc()
+        await response(scope, receive, send)
 
-def _by_verb(handles: Mapping[str, Handle]) -> Handle:
-    """One route per path, so that a wrong method is told all the right ones."""
-
-    async def choose(request: Request) -> Response:
-        return await handles["GET" if request.method == "HEAD" else request.method](request)
-
-    return choose
+    async def _handle(self, request: Request) -> Response:
+        found = self.routes.find(request.path)
+        if found is None:
+            return problem(404, f"no route {request.path[:200]}")
+        verbs, request.parameters = found
+        handle = verbs.get("GET" if request.method == "HEAD" else request.method)
+        if handle is None:
+            allowed = sorted({*verbs, "HEAD"} if "GET" in verbs else verbs)
+            return problem(
+                405, f"{request.method} is not possible here", headers={"allow": ", ".join(allowed)}
+            )
+        return await handle(request)
 
 
 def _serve(endpoint: Endpoint, context: Context) -> Handle:
@@ -90,8 +100,9 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
     known = frozenset(parameter.name for parameter in endpoint.parameters)
 
     async def serve(request: Request) -> Response:
+        headers = request.headers
         caller = await context.authenticator.authenticate(
-            request.headers.get("authorization"), endpoint.scope, request.headers.get(TENANT_HEADER)
+            headers.get("authorization"), endpoint.scope, headers.get(TENANT_HEADER)
         )
         standing = context.throttle.admit(caller)
         _check_path(request)
@@ -102,37 +113,18 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
             body = _decode(decode, raw, required=endpoint.body_required) if decode else None
         trail = None
         if endpoint.changes:
-            trail = Trail(context.audit, caller, endpoint, request.scope["request_id"], address_of(request))
-        call = Call(context, caller, request.path_params, request.query_params, request.headers, body, trail)
+            trail = Trail(context.audit, caller, endpoint, request.id, request.address)
+        call = Call(context, caller, request.parameters, request.query, headers, body, trail)
         with acting_for(caller.tenant_id):
             answer = await (endpoint.handler(call) if trail is None else trail.follow(call))
         if not isinstance(answer, Reply):
             return Response(_encode(answer), endpoint.status, standing, media_type="application/json")
         status = answer.status or endpoint.status
-        headers = answer.headers | standing
-        return Response(_encode(answer.body), status, headers, media_type="application/json")
+        return Response(
+            _encode(answer.body), status, answer.headers | standing, media_type="application/json"
+        )
 
     return serve
-
-
-def _guarded(handle: Handle, context: Context) -> Handle:
-    """Count the request; turn errors raised on purpose into problem documents."""
-
-    async def guarded(request: Request) -> Response:
-        request_id = request.scope["request_id"] = _request_id(request)
-        try:
-            response = await handle(request)
-        except (Refused, Unavailable) as error:
-            response = problem_of(error)
-        except ClientDisconnect:
-            response = Response(status_code=499)
-        except Exception as error:  # noqa: BLE001 - a defect ends its own request, told and logged, nothing else
-            response = await _unexpected(request, error)
-        response.raw_headers.append((b"x-request-id", request_id.encode()))
-        context.telemetry.requests.labels(response.status_code).inc()
-        return response
-
-    return guarded
 
 
 def _request_id(request: Request) -> str:
@@ -143,14 +135,14 @@ def _request_id(request: Request) -> str:
 
 def _check_path(request: Request) -> None:
     """Nothing can be named by text that the database cannot hold."""
-    if any("\x00" in part for part in request.path_params.values()):
+    if any("\x00" in part for part in request.parameters.values()):
         raise NotFound("nothing has a name with a NUL character in it")
 
 
 def _check_query(request: Request, known: frozenset[str]) -> None:
     """Refuse what would be ignored or could not be asked of the database."""
     seen = set()
-    for name, value in request.query_params.multi_items():
+    for name, value in request.query.multi_items():
         if name not in known:
             raise Refused(f"unknown parameter {name[:64]!r}", field=name[:64])
         if name in seen:
@@ -262,18 +254,7 @@ class _Fleet(Collector):
         return merge(self._snapshots)
 
 
-async def _http_exception(request: Request, error: HTTPException) -> Response:
-    """Starlette's own refusals: no such route, wrong method."""
-    detail = {404: f"no route {request.url.path[:200]}", 405: f"{request.method} is not possible here"}
-    return problem(
-        error.status_code, detail.get(error.status_code, error.detail), headers=dict(error.headers or {})
-    )
-
-
-async def _unexpected(request: Request, error: Exception) -> Response:
+def _unexpected(request: Request, error: Exception) -> Response:
     """A defect of ours: logged with an id that the caller can quote; nothing of it is shown."""
-    request_id = request.scope.get("request_id") or _request_id(request)
-    _log.error(
-        "api.failed", request_id=request_id, method=request.method, path=request.url.path, exc_info=error
-    )
-    return problem(500, "something went wrong on our side; quote the request id", request_id=request_id)
+    _log.error("api.failed", request_id=request.id, method=request.method, path=request.path, exc_info=error)
+    return problem(500, "something went wrong on our side; quote the request id", request_id=request.id)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import structlog
 import uvicorn
-from starlette.applications import Starlette
 
+from tocsin.api.app import Application
 from tocsin.api.connection import Connection
 from tocsin.domain.errors import Refused
 
@@ -43,7 +43,7 @@ class _Server(uvicorn.Server):
 
 
 async def serve(
-    app: Starlette, host: str, port: int, stop: asyncio.Event, trusted_proxies: Sequence[str] = ()
+    app: Application, host: str, port: int, stop: asyncio.Event, trusted_proxies: Sequence[str] = ()
 ) -> None:
     """Answer requests; after `stop`, finish those under way. A trusted proxy says where a request came from."""
     listener = listen(host, port)

@@ -13,7 +13,6 @@ from typing import Any, Final
 from uuid import UUID
 
 import structlog
-from starlette.requests import Request
 
 from tocsin.api.endpoint import Call, Caller, Endpoint
 from tocsin.db.pool import witnessed
@@ -110,12 +109,6 @@ def action_of(endpoint: Endpoint) -> str:
     """What the log calls an endpoint's doing: ``job.pause``."""
     module = endpoint.handler.__module__.rpartition(".")[2]
     return f"{_OTHERS.get(module, module.removesuffix('s'))}.{endpoint.handler.__name__}"
-
-
-def address_of(request: Request) -> str:
-    """Where a request came from."""
-    client = request.scope.get("client")
-    return str(client[0]) if client else "unknown"
 
 
 def _object_of(endpoint: Endpoint, call: Call) -> str:

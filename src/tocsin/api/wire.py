@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from functools import lru_cache
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -557,6 +558,18 @@ def misfire_of(written: Misfire | MisfirePolicy) -> Misfire:
     return written if isinstance(written, Misfire) else Misfire(written)
 
 
+@lru_cache(maxsize=1024)
+def retry_view(retry: Retry) -> RetryView:
+    """A retry policy with its defaults written out."""
+    return RetryView(**msgspec.structs.asdict(retry))
+
+
+@lru_cache(maxsize=1024)
+def misfire_view(misfire: Misfire) -> MisfireView:
+    """A misfire policy with its defaults written out."""
+    return MisfireView(**msgspec.structs.asdict(misfire))
+
+
 def job_view(row: Any, note: str | None = None) -> Job:
     """A job from its row."""
     policies = msgspec.json.decode(row["policies"], type=Policies)
@@ -575,8 +588,8 @@ def job_view(row: Any, note: str | None = None) -> Job:
         tags=list(row["tags"]),
         timeout=policies.timeout,
         start_within=policies.start_within,
-        retry=RetryView(**msgspec.structs.asdict(policies.retry)),
-        misfire=MisfireView(**msgspec.structs.asdict(policies.misfire)),
+        retry=retry_view(policies.retry),
+        misfire=misfire_view(policies.misfire),
         overlap=policies.overlap,
         limit=policies.limit,
         next_fire_at=time_of(row["next_fire_at"]) if row["state"] in ("active", "paused") else None,

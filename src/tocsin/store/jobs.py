@@ -64,9 +64,7 @@ class JobStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def define(
-        self, jobs: Sequence[NewJob], now: Instant, *, one_request: bool = False
-    ) -> set[UUID]:
+    async def define(self, jobs: Sequence[NewJob], now: Instant, *, one_request: bool = False) -> set[UUID]:
         """Write jobs in one statement. Returns those refused because their name is taken. Jobs of one request are
         one entry in the audit log."""
         return await _define(self._database, jobs, now, one_request=one_request)
