@@ -48,6 +48,17 @@ def test_pages_of_any_size_hold_everything_once(api: InProcessApi, path: str, li
     assert paged == whole
 
 
+@pytest.mark.parametrize("state", ["succeeded", "queued"])
+def test_a_cursor_among_the_live_ones_leads_on_under_any_state(api: InProcessApi, state: str) -> None:
+    page = api.get("/v1/executions", limit=1).json()
+    assert page["items"][0]["finished_at"] is None
+    found = api.get("/v1/executions", limit=500, state=state, cursor=page["next_cursor"])
+    assert found.status == 200
+    whole = api.get("/v1/executions", limit=500, state=state).json()["items"]
+    expected = [item for item in whole if item["id"] != page["items"][0]["id"]]
+    assert [item["id"] for item in found.json()["items"]] == [item["id"] for item in expected]
+
+
 def test_jobs_come_newest_first(api: InProcessApi) -> None:
     created = [item["created_at"] for page in api.pages("/v1/jobs", limit=10) for item in page]
     assert created == sorted(created, reverse=True)

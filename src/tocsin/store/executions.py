@@ -88,9 +88,10 @@ class ExecutionStore:
     async def list(self, tenant_id: int, where: ExecutionFilter, after: Place | None, limit: int) -> Rows:
         """A page over live ones (newest job first), then finished ones (latest first)."""
         rows: Rows = []
-        if where.state not in FINAL and (after is None or after.finished_at is None):
-            rows = await self._live(tenant_id, where, after, limit)
-            after = None
+        if after is None or after.finished_at is None:
+            if where.state not in FINAL:
+                rows = await self._live(tenant_id, where, after, limit)
+            after = None  # history begins where the live ones end
         if where.state not in LIVE and len(rows) < limit:
             rows += await self._finished(tenant_id, where, after, limit - len(rows))
         return rows
