@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt bench soak lock clean
+.PHONY: help run test check fmt bench soak fuzz lock clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1mmake %-8s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ bench: $(VENV)/.dev ## Measure this machine: the short table, beside PostgreSQL'
 
 soak: $(VENV)/.dev ## Long seeded fault run (make soak ARGS="--minutes 30 --seed 7")
 	$(BIN)/python -m tests.soak $(ARGS)
+
+fuzz: $(VENV)/.dev ## Thousands of requests drawn from the OpenAPI document (make fuzz ARGS="--requests 50000 --seed 7")
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 lock: ## Rewrite the hashed lock files from pyproject.toml (needs uv)
 	uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/run.txt
