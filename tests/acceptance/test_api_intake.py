@@ -154,6 +154,13 @@ def test_a_batch_that_is_all_or_none_writes_nothing_for_one_bad_item_and_names_i
         assert [api.post("/v1/jobs:batch", jobs).json()[name] for name in ("created", "refused")] == [1, 2]
 
 
+def test_a_batch_that_is_no_list_is_refused_in_plain_words(url: str) -> None:
+    with in_process_api(url) as api:
+        refused = api.post("/v1/jobs:batch", {"schedule": "@daily", "target": {"kind": "noop"}})
+        assert refused.status == 422
+        assert refused.problem()["detail"] == "expected a list, got an object"
+
+
 def test_a_line_of_a_batch_that_never_ends_is_refused_early() -> None:
     async def endless() -> AsyncIterator[bytes]:
         for _ in range(900):

@@ -60,6 +60,16 @@ def test_operation_ids_are_unique() -> None:
     assert len(ids) == len(set(ids))
 
 
+def test_a_batch_promises_its_results_also_where_it_ends_early() -> None:
+    """Items may have been written before a line that is too long."""
+    responses = DOCUMENT["paths"]["/v1/jobs:batch"]["post"]["responses"]
+    for status in ("200", "413", "422"):
+        assert responses[status]["content"]["application/json"]["schema"]["$ref"].endswith("/BatchAnswer")
+    assert {"application/json", "application/x-ndjson"} == set(
+        DOCUMENT["paths"]["/v1/jobs:batch"]["post"]["requestBody"]["content"]
+    )
+
+
 @pytest.mark.parametrize(
     "job",
     [
@@ -82,6 +92,18 @@ def test_the_schema_of_a_job_accepts_what_the_api_accepts(job: dict[str, Any]) -
         {"schedule": "@daily", "target": {"kind": "noop"}, "colour": "red"},
         {"schedule": "@daily", "target": {"kind": "noop"}, "priority": 10},
         {"schedule": {"never": True}, "target": {"kind": "noop"}},
+        {"schedule": {"every": "soon"}, "target": {"kind": "noop"}},
+        {"schedule": {"every": 0.5}, "target": {"kind": "noop"}},
+        {"schedule": [], "target": {"kind": "noop"}},
+        {"schedule": "@daily", "target": {"kind": "http", "url": "ftp://example.com/"}},
+        {"schedule": "@daily", "target": {"kind": "http", "url": "http://example.com/", "method": "SHOUT"}},
+        {"schedule": "@daily", "target": {"kind": "noop"}, "name": ""},
+        {"schedule": "@daily", "target": {"kind": "noop"}, "name": "a\nb"},
+        {"schedule": "@daily", "target": {"kind": "noop"}, "queue": "URGENT"},
+        {"schedule": "@daily", "target": {"kind": "noop"}, "tags": ["a", "a"]},
+        {"schedule": "@daily", "target": {"kind": "noop"}, "timeout": 0},
+        {"schedule": "@daily", "target": {"kind": "noop"}, "retry": {"max_attempts": 0}},
+        {"schedule": "@daily", "target": {"kind": "noop"}, "retry": {"on": ["sometimes"]}},
     ],
 )
 def test_the_schema_of_a_job_refuses_what_the_api_refuses(job: dict[str, Any]) -> None:

@@ -81,6 +81,13 @@ class TestCreatingOnce:
         assert refused.problem()["field"] == "idempotency_key"
         assert count_of(api, "mine") == 1
 
+    def test_two_different_keys_are_refused(self, api: InProcessApi) -> None:
+        body = {"schedule": {"every": "1h"}, "idempotency_key": "one", "tags": ["two keys"]}
+        refused = with_key(api, "another", body)
+        assert (refused.status, refused.problem()["field"]) == (422, "idempotency_key")
+        assert count_of(api, "two keys") == 0
+        assert with_key(api, "one", body).status == 201
+
     def test_a_refused_body_leaves_its_key_free(self, api: InProcessApi) -> None:
         assert with_key(api, "free", {"schedule": {"cron": "61 * * * *"}}).status == 422
         assert with_key(api, "free", {"schedule": {"cron": "1 * * * *"}}).status == 201

@@ -122,6 +122,14 @@ def test_requests_over_the_rate_are_refused_with_the_time_to_wait(api: InProcess
     assert api.get("/v1/jobs", key=api.new_key("read", tenant="calm")).headers.get("ratelimit") is None
 
 
+@pytest.mark.parametrize("limit", ["requests_per_second", "fires_per_second"])
+@pytest.mark.parametrize("rate", [5e-324, 1e-300, 0.0009, 0, -1])
+def test_a_rate_that_comes_to_never_is_refused(api: InProcessApi, limit: str, rate: float) -> None:
+    refused = api.post("/v1/tenants", {"name": "never", "limits": {limit: rate}})
+    assert (refused.status, refused.problem()["field"]) == (422, f"limits.{limit}")
+    assert refused.problem()["detail"] == "expected a number of at least 0.001"
+
+
 def test_jobs_over_the_limit_are_refused_and_fit_again_when_others_end(api: InProcessApi) -> None:
     make(api, "full", limits={"pending_jobs": 5})
     key = api.new_key("read", "write", tenant="full")

@@ -84,17 +84,21 @@ class Contract:
             assert answer.status in (404, 405), f"{method} {path} answered {answer.status}: not documented"
             answer.problem()
             return
-        assert answer.kind in promised, f"{answer.kind} is not promised for {method} {path} {answer.status}"
+        content, headers = promised["content"], promised["headers"]
+        assert answer.kind in content, f"{answer.kind} is not promised for {method} {path} {answer.status}"
+        due = {name for name, header in headers.items() if header["required"]}
+        missing = {name for name in due if name.lower() not in answer.headers}
+        assert not missing, f"{missing} promised for {method} {path} {answer.status}"
         if "json" in answer.kind:
-            schema = {**promised[answer.kind]["schema"], "components": self.document["components"]}
+            schema = {**content[answer.kind]["schema"], "components": self.document["components"]}
             jsonschema.Draft202012Validator(schema).validate(answer.json())
 
     def _promise(self, method: str, path: str, status: int) -> dict[str, Any] | None:
         for template, pattern in self._paths.items():
             operation = self.document["paths"][template].get("get" if method == "HEAD" else method.lower())
             if operation and pattern.fullmatch(path) and str(status) in operation["responses"]:
-                content: dict[str, Any] = operation["responses"][str(status)]["content"]
-                return content
+                promised: dict[str, Any] = operation["responses"][str(status)]
+                return promised
         return None
 
 

@@ -56,6 +56,13 @@ def test_a_local_time_without_an_offset_is_refused(moment: datetime) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["2030-01-31t09:00:00z", "2030-01-31 09:00:00Z", "2030-01-31T10:00:00.000+01:00"]
+)
+def test_rfc_3339_allows_small_letters_a_space_and_fractions(text: str) -> None:
+    assert parse_instant(text, "at") == parse_instant("2030-01-31T09:00:00Z", "at")
+
+
+@pytest.mark.parametrize(
     "text", ["", "tomorrow", "2030-13-01T00:00:00Z", "2030-02-30T00:00:00Z", "12:00Z", "1900000000"]
 )
 def test_what_is_no_instant_is_refused_by_the_name_of_its_field(text: str) -> None:

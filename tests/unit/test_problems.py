@@ -28,10 +28,18 @@ def _refused(body: Any) -> Refused:
         (GOOD | {"target": {"kind": "http"}}, "target.url", "'url' is required"),
         (GOOD | {"target": {"kind": "noop", "url": 1}}, "target.url", "unknown field 'url'"),
         (GOOD | {"retry": {"colour": 1}}, "retry.colour", "unknown field 'colour'"),
-        (GOOD | {"name": 5}, "name", "Expected `str | null`, got `int`"),
-        (GOOD | {"tags": [5]}, "tags[0]", "Expected `str`, got `int`"),
-        (GOOD | {"priority": 10}, "priority", "Expected `int` <= 9"),
-        ([], None, "Expected `object`, got `array`"),
+        (GOOD | {"name": 5}, "name", "expected text or null, got a whole number"),
+        (GOOD | {"tags": [5]}, "tags[0]", "expected text, got a whole number"),
+        (GOOD | {"tags": {}}, "tags", "expected a list, got an object"),
+        (GOOD | {"timeout": True}, "timeout", "expected a number or text or null, got true or false"),
+        (GOOD | {"priority": 10}, "priority", "expected a whole number of at most 9"),
+        (GOOD | {"overlap": "x"}, "overlap", "'x' is not one of the values that are possible here"),
+        (
+            GOOD | {"target": {"kind": "fax"}},
+            "target.kind",
+            "'fax' is not one of the values that are possible here",
+        ),
+        ([], None, "expected an object, got a list"),
     ],
 )
 def test_a_decoding_error_names_the_field_and_what_is_wrong_with_it(

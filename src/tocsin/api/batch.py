@@ -207,6 +207,8 @@ async def _items(call: Call) -> AsyncIterator[bytes]:
     try:
         for item in msgspec.json.decode(bytes(body), type=list[msgspec.Raw]):
             yield bytes(item)
+    except msgspec.ValidationError as error:
+        raise refused_by_decoder(error) from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise Refused(f"the body is neither a JSON array nor NDJSON: {error}") from None
 
@@ -237,8 +239,8 @@ class _TooLarge(Refused):
 
 ENDPOINTS = (
     Endpoint(
-        method="POST", path="/v1/jobs:batch", handler=create_batch, stream=True, body=list[wire.NewJob],
-        answer=BatchAnswer, other_statuses=(422,), scope=Scope.WRITE,
+        method="POST", path="/v1/jobs:batch", handler=create_batch, stream=True, body=list[wire.JobBody],
+        answer=BatchAnswer, other_statuses=(413, 422), body_kinds=("application/x-ndjson",), scope=Scope.WRITE,
         summary="Create up to 10,000 jobs from a JSON array or NDJSON; item by item, or all or none",
         parameters=(Parameter("atomic", "All or none", {"type": "string", "enum": ["true", "false"], "default": "false"}),),
     ),

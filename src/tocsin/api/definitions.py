@@ -20,7 +20,7 @@ from tocsin.store.calendars import ranges_of
 from tocsin.store.jobs import NewJob
 
 
-def read_definition(new: wire.NewJob, call: Call, now: Instant) -> Definition:
+def read_definition(new: wire.JobBody, call: Call, now: Instant) -> Definition:
     """Check everything that can be checked without the database."""
     definition = wire.definition_of(new, read_schedule(new.schedule, now))
     return _checked(definition, call, now)

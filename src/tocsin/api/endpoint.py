@@ -143,9 +143,14 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Further statuses under which the same kind of answer comes."""
     body: Any = None
     body_required: bool = True
+    body_kinds: tuple[str, ...] = ()
+    """Media types of the body beside JSON."""
     parameters: tuple[Parameter, ...] = ()
     refusals: tuple[int, ...] = ()
-    request_headers: tuple[str, ...] = ()
+    request_headers: Mapping[str, Any] = {}
+    """Header fields that it reads, and their types."""
+    answer_headers: tuple[str, ...] = ()
+    """Header fields of its own kind of answer."""
     stream: bool = False
     """Whether the handler reads the request itself, as it arrives; then the call's body is the request."""
     tag: str = ""

@@ -1,5 +1,7 @@
 """``/v1/executions`` and ``/v1/dead-letters``."""
 
+import msgspec
+
 from tocsin.api import wire
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter
 from tocsin.domain.errors import Conflict
@@ -8,6 +10,7 @@ from tocsin.domain.ids import ExecutionKey, execution_text, parse_execution_text
 from tocsin.domain.instant import parse_span
 from tocsin.domain.keys import Scope
 from tocsin.domain.lifecycle import LIVE, State
+from tocsin.domain.written import SpanText
 from tocsin.store.executions import ExecutionFilter, Place
 
 
@@ -97,7 +100,9 @@ _NARROWER = (
     Parameter("job", "Only executions of this job"),
     Parameter("fire_from", "Only fire times at this instant or later", _TIME),
     Parameter("fire_to", "Only fire times before this instant", _TIME),
-    Parameter("min_lag", "Only executions that started at least this late: 500ms, 2s"),
+    Parameter(
+        "min_lag", "Only executions that started at least this late: 500ms, 2s", msgspec.json.schema(SpanText)
+    ),
     Parameter("error", "Only finished executions whose reason or error contains this, in any case"),
 )
 _STATE = Parameter(

@@ -18,7 +18,7 @@ from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter, Reply
 from tocsin.api.quota import too_many_jobs
 from tocsin.domain.errors import Conflict, NotFound, Refused, Stale
 from tocsin.domain.ids import parse_job_text
-from tocsin.domain.job import Definition, check_text
+from tocsin.domain.job import MAX_NAME, Definition, check_text
 from tocsin.domain.keys import Scope
 from tocsin.store.jobs import JobFilter
 
@@ -109,11 +109,9 @@ async def update(call: Call) -> Reply:
 async def put_by_name(call: Call) -> Reply:
     """Create the recurring job of a name, or make it what the body says: for declarative clients."""
     name = call.path["name"]
-    check_text(name, "name", 200)
+    check_text(name, "name", MAX_NAME)
     if call.body.name not in (None, name):
         raise Refused("the name in the body is not the one in the address", field="name")
-    if call.body.idempotency_key is not None:
-        raise Refused("putting a job by its name can be repeated as it is", field="idempotency_key")
     now = call.context.clock.now()
     definition = read_definition(msgspec.structs.replace(call.body, name=name), call, now)
     if definition.kind != "recurring":
@@ -203,19 +201,23 @@ def _expected_version(call: Call) -> int | None:
 
 
 def _idempotency_key(call: Call) -> str | None:
-    header = call.headers.get("idempotency-key")
-    key = header if header is not None else call.body.idempotency_key
-    check_text(key, "idempotency_key", 255)
+    header, field = call.headers.get("idempotency-key"), call.body.idempotency_key
+    if header is not None and field is not None and header != field:
+        raise Refused("the header Idempotency-Key has another key", field="idempotency_key")
+    key: str | None = field if header is None else header
+    check_text(key, "idempotency_key", wire.MAX_IDEMPOTENCY_KEY)
     return key
 
 
 _JOB = "/v1/jobs/{job_id}"
+_ETAG = ("ETag",)
 _BY_NAME = "/v1/jobs/by-name/{name}"
 _TIME = {"type": "string", "format": "date-time"}
 ENDPOINTS = (
     Endpoint(
         method="POST", path="/v1/jobs", handler=create, summary="Create a job", body=wire.NewJob, answer=wire.Job,
-        status=201, scope=Scope.WRITE, refusals=(409,), request_headers=("Idempotency-Key",),
+        status=201, scope=Scope.WRITE, refusals=(409,), answer_headers=(*_ETAG, "Idempotent-Replayed"),
+        request_headers={"Idempotency-Key": wire.IdempotencyKey},
     ),
     Endpoint(
         method="GET", path="/v1/jobs", handler=list_jobs, summary="List jobs, newest first", answer=wire.JobPage,
@@ -236,18 +238,22 @@ ENDPOINTS = (
     ),
     Endpoint(
         method="GET", path=_BY_NAME, handler=show_by_name, summary="Show a recurring job by its name",
-        answer=wire.Job, refusals=(404,),
+        answer=wire.Job, refusals=(404,), answer_headers=_ETAG,
     ),
     Endpoint(
-        method="PUT", path=_BY_NAME, handler=put_by_name, body=wire.NewJob, answer=wire.Job,
+        method="PUT", path=_BY_NAME, handler=put_by_name, body=wire.JobBody, answer=wire.Job,
         summary="Create a recurring job, or make the one of this name what the body says (201 when created)",
-        other_statuses=(201,), scope=Scope.WRITE, refusals=(409,),
+        other_statuses=(201,), scope=Scope.WRITE, refusals=(409,), answer_headers=_ETAG,
     ),
-    Endpoint(method="GET", path=_JOB, handler=show, summary="Show a job", answer=wire.Job, refusals=(404,)),
+    Endpoint(
+        method="GET", path=_JOB, handler=show, summary="Show a job", answer=wire.Job, refusals=(404,),
+        answer_headers=_ETAG,
+    ),
     Endpoint(
         method="PATCH", path=_JOB, handler=update, body=wire.JobPatch, answer=wire.Job,
         summary="Change a job in place; what is planned but not started is planned anew",
-        scope=Scope.WRITE, refusals=(404, 409, 412), request_headers=("If-Match",),
+        scope=Scope.WRITE, refusals=(404, 409, 412), answer_headers=_ETAG,
+        request_headers={"If-Match": str},
     ),
     Endpoint(
         method="DELETE", path=_JOB, handler=delete, summary="Delete a job; its history stays",

@@ -11,7 +11,7 @@ from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint
 from tocsin.api.tenants import origin_of
 from tocsin.domain.errors import Conflict, Refused
 from tocsin.domain.instant import DAY, Instant, format_instant, parse_instant, parse_span
-from tocsin.domain.job import check_text
+from tocsin.domain.job import MAX_NAME, check_text
 from tocsin.domain.keys import PREFIX, Scope, new_key
 from tocsin.store.keys import NewKey
 
@@ -21,7 +21,7 @@ _LONGEST_OVERLAP = 30 * DAY
 async def create(call: Call) -> wire.FreshKey:
     """A new key."""
     body: wire.NewKey = call.body
-    check_text(body.name, "name", 200)
+    check_text(body.name, "name", MAX_NAME)
     tenant_id = call.caller.tenant_id
     if body.tenant is not None:
         if call.caller.tenant_named and body.tenant != call.caller.tenant:

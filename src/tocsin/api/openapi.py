@@ -1,15 +1,19 @@
 """The OpenAPI 3.1 document, generated from the table of endpoints and the types it names."""
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, get_args, get_origin
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final, get_args, get_origin
 
 import msgspec
 
 import tocsin
 from tocsin.api.endpoint import Endpoint
 from tocsin.api.problems import Problem
-from tocsin.api.wire import Health
+from tocsin.api.wire import Health, Name
+from tocsin.domain.ids import ExecutionText, JobText
+from tocsin.domain.keys import KeyId
+from tocsin.domain.secrets import SecretName
+from tocsin.domain.written import WrittenName, described
 
 _ALWAYS: Final = (401, 403, 404, 422, 429, 503)
 _MEANINGS: Final = {
@@ -29,8 +33,32 @@ _ACTING_FOR: Final = {
     "in": "header",
     "required": False,
     "description": "The tenant to act for; another than the key's own only with the `admin` scope",
-    "schema": {"type": "string"},
+    "schema": msgspec.json.schema(WrittenName),
 }
+# What stands in a path, by its name; a plain `name` by what it is the name of.
+_IN_PATHS: Final[Mapping[str, Any]] = {
+    "job_id": JobText,
+    "execution_id": ExecutionText,
+    "backfill_id": Annotated[str, described(pattern="^[0-9]{1,18}$")],
+    "key_id": KeyId,
+    "tenant": WrittenName,
+    "jobs.name": Name,
+    "calendars.name": WrittenName,
+    "secrets.name": SecretName,
+}
+_REQUEST_ID: Final = "X-Request-Id"
+_HEADERS: Final = {
+    _REQUEST_ID: "The request's id, in logs and the audit log: the caller's own if it sent a plain one",
+    "ETag": "The job's version, for If-Match",
+    "Idempotent-Replayed": "`true` when the key was used before and this is the answer it got",
+    "RateLimit": "What is left of the tenant's requests per second, if they are limited",
+    "RateLimit-Policy": "The limit itself",
+    "Retry-After": "Seconds to wait",
+    "WWW-Authenticate": "`Bearer`",
+}
+_STANDING: Final = ("RateLimit", "RateLimit-Policy")
+_HEADERS_OF: Final = {401: ("WWW-Authenticate",), 429: ("Retry-After", *_STANDING), 503: ("Retry-After",)}
+_SOMETIMES: Final = ("Idempotent-Replayed", *_STANDING)
 
 
 def openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
@@ -65,10 +93,10 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": endpoint.handler.__module__.rpartition(".")[2] + "_" + endpoint.handler.__name__,
         "summary": endpoint.summary,
-        "tags": [endpoint.path.split("/")[2]],
+        "tags": [_tag(endpoint)],
         "description": f"Needs a key with the `{endpoint.scope}` scope.",
         "parameters": [
-            *_path_parameters(endpoint.path),
+            *_path_parameters(endpoint),
             *_query_parameters(endpoint),
             *_request_headers(endpoint),
         ],
@@ -77,11 +105,13 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     refusals = {*_ALWAYS, *endpoint.refusals}
     if endpoint.body is not None:
         refusals |= {400, 413}
-        content = {"application/json": {"schema": _schema(endpoint.body)}}
+        content: dict[str, Any] = {"application/json": {"schema": _schema(endpoint.body)}}
+        content |= {kind: {"schema": {"type": "string"}} for kind in endpoint.body_kinds}
         operation["requestBody"] = {"required": endpoint.body_required, "content": content}
     operation["responses"] |= _refusals(refusals)
     for status in (endpoint.status, *endpoint.other_statuses):
-        done = _content("Done", _schema(endpoint.answer))
+        headers = (*endpoint.answer_headers, *_STANDING)
+        done = _content("Done", _schema(endpoint.answer), headers=headers)
         refused = operation["responses"].get(str(status), {"content": {}})
         operation["responses"][str(status)] = {
             **done,
@@ -93,7 +123,12 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 
 def _refusals(statuses: Iterable[int]) -> dict[str, Any]:
     return {
-        str(status): _content(_MEANINGS[status], _schema(Problem), kind="application/problem+json")
+        str(status): _content(
+            _MEANINGS[status],
+            _schema(Problem),
+            kind="application/problem+json",
+            headers=_HEADERS_OF.get(status, ()),
+        )
         for status in sorted(statuses)
     }
 
@@ -127,10 +162,12 @@ def _probe(name: str, summary: str, responses: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def _path_parameters(path: str) -> list[dict[str, Any]]:
+def _path_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+    tag = _tag(endpoint)
     return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in re.findall(r"{(\w+)}", path)
+        {"name": name, "in": "path", "required": True, "schema": msgspec.json.schema(kind)}
+        for name in re.findall(r"{(\w+)}", endpoint.path)
+        for kind in (_IN_PATHS[f"{tag}.name" if name == "name" else name],)
     ]
 
 
@@ -143,10 +180,14 @@ def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 def _request_headers(endpoint: Endpoint) -> list[dict[str, Any]]:
     own = [
-        {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
-        for name in endpoint.request_headers
+        {"name": name, "in": "header", "required": False, "schema": msgspec.json.schema(kind)}
+        for name, kind in endpoint.request_headers.items()
     ]
     return [*own, _ACTING_FOR]
+
+
+def _tag(endpoint: Endpoint) -> str:
+    return endpoint.path.split("/")[2]
 
 
 def _schema(kind: Any) -> dict[str, Any]:
@@ -155,5 +196,18 @@ def _schema(kind: Any) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{kind.__name__}"}
 
 
-def _content(words: str, schema: dict[str, Any], kind: str = "application/json") -> dict[str, Any]:
-    return {"description": words, "content": {kind: {"schema": schema}}}
+def _content(
+    words: str, schema: dict[str, Any], kind: str = "application/json", headers: Sequence[str] = ()
+) -> dict[str, Any]:
+    return {
+        "description": words,
+        "headers": {
+            name: {
+                "description": _HEADERS[name],
+                "required": name not in _SOMETIMES,
+                "schema": {"type": "string"},
+            }
+            for name in (_REQUEST_ID, *headers)
+        },
+        "content": {kind: {"schema": schema}},
+    }

@@ -25,6 +25,20 @@ _LONGEST: Final = 200  # of what a refusal repeats of the request
 _LONGEST_DETAIL: Final = 500
 _MISSING: Final = re.compile("Object missing required field `(.*)`", re.DOTALL)
 _UNKNOWN: Final = re.compile("Object contains unknown field `(.*?)`?", re.DOTALL)
+_EXPECTED: Final = re.compile(
+    "Expected `(.*?)`(?: (of length )?(<=|>=|<|>) (\\S+?)(?:\\.0)?)?(?:, got `(.*)`)?"
+)
+_NO_CHOICE: Final = re.compile("Invalid (?:enum )?value (.*)", re.DOTALL)
+_KINDS: Final = {
+    "object": "an object",
+    "array": "a list",
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "null",
+}
+_BOUNDS: Final = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"}
 _TITLES: Final = {
     400: "Bad request",
     401: "Unauthorized",
@@ -84,4 +98,21 @@ def refused_by_decoder(error: msgspec.ValidationError) -> Refused:
     elif unknown := _UNKNOWN.fullmatch(reason):
         reason = f"unknown field {unknown[1][:64]!r}"
         field = f"{field}.{unknown[1]}"
+    else:
+        reason = _in_plain_words(reason)
     return Refused(reason[:_LONGEST], field=field.lstrip(".")[:_LONGEST] or None)
+
+
+def _in_plain_words(reason: str) -> str:
+    """What msgspec calls ``Expected `str | null`, got `int` ``. Anything it may say otherwise stays as it is."""
+    if wrong := _NO_CHOICE.fullmatch(reason):
+        return f"{wrong[1][:64]} is not one of the values that are possible here"
+    if not (expected := _EXPECTED.fullmatch(reason)):
+        return reason
+    kinds, length, bound, limit, got = expected.groups()
+    words = " or ".join(_KINDS.get(kind, kind) for kind in kinds.split(" | "))
+    if length:
+        words += f" with {_BOUNDS[bound]} {limit} {'entries' if kinds == 'array' else 'characters'}"
+    elif bound:
+        words += f" of {_BOUNDS[bound]} {limit}"
+    return f"expected {words}" + (f", got {_KINDS.get(got, got)}" if got else "")

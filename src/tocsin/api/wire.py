@@ -3,7 +3,7 @@
 import base64
 import binascii
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import msgspec
@@ -14,66 +14,105 @@ from tocsin.domain.backfill import Mode, Order
 from tocsin.domain.blackout import MAX_RANGES, CalendarRange
 from tocsin.domain.errors import Refused
 from tocsin.domain.explain import Facts
-from tocsin.domain.ids import ExecutionKey, execution_text, job_text
+from tocsin.domain.ids import ExecutionKey, ExecutionText, JobText, execution_text, job_text
 from tocsin.domain.instant import MILLISECOND, Instant, format_instant, parse_instant
-from tocsin.domain.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, Definition
+from tocsin.domain.job import (
+    DEFAULT_PRIORITY,
+    DEFAULT_QUEUE,
+    MAX_DESCRIPTION,
+    MAX_NAME,
+    MAX_TAG,
+    MAX_TAGS,
+    Definition,
+)
 from tocsin.domain.keys import Scope
 from tocsin.domain.lifecycle import State
 from tocsin.domain.limits import Count, Rate, TenantLimits
 from tocsin.domain.outcome import Attempt, Outcome, Verdict
-from tocsin.domain.policy import Limit, Misfire, MisfirePolicy, Overlap, Policies, Retry
-from tocsin.domain.schedule import Schedule
+from tocsin.domain.policy import Limit, Misfire, MisfirePolicy, Overlap, Policies, Retry, StartWithin
+from tocsin.domain.schedule import MAX_RULES, Schedule
+from tocsin.domain.secrets import SecretText
 from tocsin.domain.target import Target
 from tocsin.domain.tenant import MAX_WEIGHT, TenantState
+from tocsin.domain.written import (
+    UpToADay,
+    UpToAMonth,
+    UpToAnHour,
+    WrittenInstant,
+    WrittenName,
+    WrittenSpan,
+    WrittenTimeout,
+    at_most,
+    described,
+    line,
+    lines,
+)
 
-Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+Time = WrittenInstant
 # Cursors name instants. These bounds are the years that can be written; PostgreSQL's own lie beyond them.
 CursorInstant = Annotated[
     int,
     Meta(ge=parse_instant("0001-01-01T00:00:00Z", ""), le=parse_instant("9999-12-31T23:59:59.999999Z", "")),
 ]
 CursorNumber = Annotated[int, Meta(ge=0, le=(1 << 62))]
+MAX_IDEMPOTENCY_KEY: Final = 255
 ExecutionPlace = tuple[UUID, CursorInstant, CursorInstant | None]
 JobExecutionPlace = tuple[CursorInstant, bool]
 
+Name = Annotated[str, line(MAX_NAME)]
+Description = Annotated[str, lines(MAX_DESCRIPTION)]
+Tags = Annotated[list[Annotated[str, line(MAX_TAG, without=",")]], at_most(MAX_TAGS, uniqueItems=True)]
+IdempotencyKey = Annotated[str, line(MAX_IDEMPOTENCY_KEY)]
+BareSchedule = Annotated[
+    str, described(format="schedule", examples=["2030-01-31T09:00:00Z", "0 9 * * MON-FRI"])
+]
+WrittenSchedule = (
+    Schedule | BareSchedule | Annotated[list[Schedule | BareSchedule], at_most(MAX_RULES, minItems=1)]
+)
 
-class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A job to create."""
+
+class JobBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A job as it shall be."""
 
     schedule: Annotated[
-        Schedule | str | list[Schedule | str],
+        WrittenSchedule,
         Meta(
             description="When: one of at, in, now, every, cron; a bare string with an instant or a cron expression;"
             " or a list of these"
         ),
     ]
     target: Annotated[Target, Meta(description="What is called")]
-    name: str | None = None
-    description: str | None = None
-    queue: str = DEFAULT_QUEUE
+    name: Name | None = None
+    description: Description | None = None
+    queue: WrittenName = DEFAULT_QUEUE
     priority: Annotated[int, Meta(ge=0, le=9, description="0 is the most urgent")] = DEFAULT_PRIORITY
-    tags: list[str] = []
-    timeout: str | float | None = None
-    start_within: str | float | None = None
+    tags: Tags = []
+    timeout: WrittenTimeout | None = None
+    start_within: StartWithin | None = None
     retry: Retry = Retry()
     misfire: Misfire | MisfirePolicy = Misfire()
     overlap: Overlap = Overlap.ALLOW
     limit: Limit | None = None
-    idempotency_key: str | None = None
+
+
+class NewJob(JobBody, frozen=True):
+    """A job to create."""
+
+    idempotency_key: IdempotencyKey | None = None
 
 
 class JobPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Fields of a job to change; the others stay. Nested objects are replaced whole."""
 
-    schedule: Schedule | str | list[Schedule | str] | UnsetType = UNSET
+    schedule: WrittenSchedule | UnsetType = UNSET
     target: Target | UnsetType = UNSET
-    name: str | UnsetType | None = UNSET
-    description: str | UnsetType | None = UNSET
-    queue: str | UnsetType = UNSET
+    name: Name | UnsetType | None = UNSET
+    description: Description | UnsetType | None = UNSET
+    queue: WrittenName | UnsetType = UNSET
     priority: Annotated[int, Meta(ge=0, le=9)] | UnsetType = UNSET
-    tags: list[str] | UnsetType = UNSET
-    timeout: str | float | UnsetType | None = UNSET
-    start_within: str | float | UnsetType | None = UNSET
+    tags: Tags | UnsetType = UNSET
+    timeout: WrittenTimeout | UnsetType | None = UNSET
+    start_within: StartWithin | UnsetType | None = UNSET
     retry: Retry | UnsetType = UNSET
     misfire: Misfire | MisfirePolicy | UnsetType = UNSET
     overlap: Overlap | UnsetType = UNSET
@@ -91,7 +130,7 @@ class MisfireView(Misfire, frozen=True, omit_defaults=False):
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A job as it stands."""
 
-    id: str
+    id: JobText
     name: str | None
     description: str | None
     kind: str
@@ -103,8 +142,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     priority: int
     tags: list[str]
-    timeout: str | float | None
-    start_within: str | float | None
+    timeout: WrittenTimeout | None
+    start_within: StartWithin | None
     retry: RetryView
     misfire: MisfireView
     overlap: Overlap
@@ -133,8 +172,8 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
     """One firing of a job."""
 
-    id: str
-    job_id: str
+    id: ExecutionText
+    job_id: JobText
     state: State
     cause: str
     queue: str
@@ -148,7 +187,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     reason: str | None
     cancel_requested: bool
-    rerun_of: str | None = None
+    rerun_of: ExecutionText | None = None
     backfill: int | None = None
     fire_until: Time | None = None
     fire_count: int = 1
@@ -182,7 +221,7 @@ class ExecutionPage(Page, frozen=True):
 class Reason(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why something is done, for whoever reads it later."""
 
-    reason: Annotated[str, Meta(min_length=1, max_length=MAX_REASON)] | None = None
+    reason: Annotated[str, line(MAX_REASON)] | None = None
 
 
 class Pause(Reason, frozen=True):
@@ -206,7 +245,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A schedule to look at before it is saved."""
 
-    schedule: Schedule | str | list[Schedule | str]
+    schedule: WrittenSchedule
     after: Time | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 10
 
@@ -234,7 +273,7 @@ class Calendars(msgspec.Struct, frozen=True):
 class SecretValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The value of a secret, on its way in."""
 
-    value: str
+    value: SecretText
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -297,7 +336,7 @@ class NewBackfill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
     to: Time
     mode: Mode = Mode.MISSING
     order: Order = Order.OLDEST_FIRST
-    pace: str | float = 0
+    pace: UpToAnHour = 0
     max_parallel: Annotated[int, Meta(ge=1, le=10_000)] = 10
     dry_run: bool = False
 
@@ -306,7 +345,7 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from
     """A backfill and how far it has come."""
 
     id: int
-    job_id: str
+    job_id: JobText
     state: str
     from_: Time
     to: Time
@@ -416,7 +455,7 @@ class LimitsPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     pending_jobs: Count | UnsetType | None = UNSET
     payload_bytes: Count | UnsetType | None = UNSET
-    min_interval: str | float | UnsetType | None = UNSET
+    min_interval: UpToADay | UnsetType | None = UNSET
     requests_per_second: Rate | UnsetType | None = UNSET
     request_burst: Count | UnsetType | None = UNSET
     in_flight: Count | UnsetType | None = UNSET
@@ -430,7 +469,7 @@ class Limits(TenantLimits, frozen=True, omit_defaults=False):
 class NewTenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A tenant to create."""
 
-    name: str
+    name: WrittenName
     weight: Annotated[int, Meta(ge=1, le=MAX_WEIGHT)] = 1
     limits: LimitsPatch = LimitsPatch()
 
@@ -464,17 +503,17 @@ class TenantPage(Page, frozen=True):
 class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A key to make."""
 
-    name: str
+    name: Name
     scopes: Annotated[list[Scope], Meta(min_length=1, max_length=4)]
-    tenant: str | None = None
+    tenant: WrittenName | None = None
     expires_at: Time | None = None
-    expires_in: str | float | None = None
+    expires_in: WrittenSpan | None = None
 
 
 class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long the old one stays valid beside the new one."""
 
-    overlap: str | float = "1d"
+    overlap: UpToAMonth = "1d"
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
@@ -543,7 +582,7 @@ def limits_view(limits: TenantLimits) -> Limits:
     return Limits(**msgspec.structs.asdict(limits))
 
 
-def definition_of(new: NewJob, schedule: Schedule) -> Definition:
+def definition_of(new: JobBody, schedule: Schedule) -> Definition:
     """The domain's view of a request."""
     policies = Policies(
         new.retry, misfire_of(new.misfire), new.overlap, new.timeout, new.start_within, new.limit

@@ -4,19 +4,24 @@ A fire time inside a blackout is either dropped, or held: then the last fire tim
 range ends, and the earlier ones give way to it.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 from zoneinfo import ZoneInfo
 
 import msgspec
 
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import Instant, from_datetime, parse_instant
+from tocsin.domain.written import WrittenDate, WrittenInstant, WrittenName, at_most
 
 MAX_RANGES: Final = 1000
+MAX_DATES: Final = 366
+MAX_CALENDARS: Final = 16
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Range = tuple[Instant, Instant]
 """From (included) to (excluded)."""
 
@@ -31,16 +36,16 @@ class ExcludePolicy(StrEnum):
 class Exclude(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """When not to fire: dates in the schedule's time zone, and calendars by name."""
 
-    dates: tuple[str, ...] = ()
-    calendars: tuple[str, ...] = ()
+    dates: Annotated[tuple[WrittenDate, ...], at_most(MAX_DATES)] = ()
+    calendars: Annotated[tuple[WrittenName, ...], at_most(MAX_CALENDARS)] = ()
     policy: ExcludePolicy = ExcludePolicy.DROP
 
 
 class CalendarRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
     """One range of a named calendar."""
 
-    from_: str
-    to: str
+    from_: WrittenInstant
+    to: WrittenInstant
     reason: str | None = None
 
 
@@ -94,6 +99,8 @@ def ranges_of_dates(dates: Sequence[str], zone: ZoneInfo) -> list[Range]:
     ranges = []
     for place, text in enumerate(dates):
         try:
+            if not _DATE.fullmatch(text):
+                raise ValueError
             day = date.fromisoformat(text)
             start = datetime(day.year, day.month, day.day, tzinfo=zone)
             following = day + timedelta(days=1)

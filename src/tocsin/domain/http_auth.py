@@ -4,13 +4,14 @@ A credential is text or names a secret. The secret of an OAuth2 client must be o
 """
 
 import re
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from tocsin.domain.addresses import parse_target_url
 from tocsin.domain.errors import Refused
 from tocsin.domain.secrets import SecretRef, check_secret_name
+from tocsin.domain.written import WrittenUrl, described
 
 _MAX_CREDENTIAL: Final = 4096
 _MAX_PARAMETER: Final = 1024
@@ -18,7 +19,7 @@ _CREDENTIAL: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 # RFC 6749, 3.3: words of printable ASCII without quotes and backslashes, one space between them.
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*")
 _AUDIENCE: Final = re.compile(r"[\x20-\x7e]+")
-Value = str | SecretRef
+Value = Annotated[str, described(maxLength=_MAX_CREDENTIAL, pattern=r"^[\t -~\u0080-\u00ff]*$")] | SecretRef
 
 
 class BearerAuth(
@@ -53,11 +54,11 @@ class OAuth2Auth(
 ):
     """`Authorization: Bearer …` with a token that is fetched for the client's credentials (RFC 6749, 4.4)."""
 
-    token_url: str
+    token_url: WrittenUrl
     client_id: Value
     client_secret: SecretRef
-    scope: str | None = None
-    audience: str | None = None
+    scope: Annotated[str, described(maxLength=_MAX_PARAMETER, pattern=f"^{_SCOPE.pattern}$")] | None = None
+    audience: Annotated[str, described(maxLength=_MAX_PARAMETER, pattern="^[ -~]+$")] | None = None
 
 
 Auth = BearerAuth | BasicAuth | OAuth2Auth

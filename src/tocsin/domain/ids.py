@@ -7,11 +7,12 @@ that says what they name.
 """
 
 import os
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 from uuid import UUID
 
 from tocsin.domain.errors import NotFound
 from tocsin.domain.instant import EARLIEST, LATEST, MILLISECOND, Instant
+from tocsin.domain.written import described
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS: Final = [first + second for first in _ALPHABET for second in _ALPHABET]
@@ -20,6 +21,8 @@ _JOB_PREFIX: Final = "job_"
 _EXECUTION_PREFIX: Final = "exec_"
 _JOB_LETTERS: Final = 26  # 128 bits
 _EXECUTION_LETTERS: Final = 39  # 128 + 64 bits
+JobText = Annotated[str, described(pattern=f"^{_JOB_PREFIX}[0-9A-Za-z]{{{_JOB_LETTERS}}}$")]
+ExecutionText = Annotated[str, described(pattern=f"^{_EXECUTION_PREFIX}[0-9A-Za-z]{{{_EXECUTION_LETTERS}}}$")]
 _INSTANT_BIAS: Final = 1 << 63  # instants before 1970 sort before later ones
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from tocsin.domain.errors import Refused
+from tocsin.domain.written import MAX_SPAN_TEXT, SPAN_TEXT
 
 Instant = int
 Span = int
@@ -24,7 +25,12 @@ DAY: Final = 24 * HOUR
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = {"ms": MILLISECOND, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(ms|s|m|h|d|w)")
+_SPAN: Final = re.compile(SPAN_TEXT)
+# What RFC 3339 allows; `fromisoformat` reads much more. The offset may be missing here, to be asked for by name.
+_RFC_3339: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
+)
 _MAX_SPAN: Final = 100 * 366 * DAY
 
 
@@ -46,10 +52,12 @@ def to_datetime(instant: Instant) -> datetime:
 def parse_instant(text: str, field: str) -> Instant:
     """Read RFC 3339 with an explicit offset; a local time without one is refused, never guessed."""
     try:
-        moment = datetime.fromisoformat(text)
+        if not _RFC_3339.fullmatch(text):
+            raise ValueError
+        moment = datetime.fromisoformat(text.upper())
     except ValueError:
         raise Refused(
-            f"{text!r} is not an RFC 3339 instant such as 2030-01-31T09:00:00Z", field=field
+            f"{text[:64]!r} is not an RFC 3339 instant such as 2030-01-31T09:00:00Z", field=field
         ) from None
     if moment.tzinfo is None:
         raise Refused(f"{text!r} has no offset; add Z or +01:00 so that it names one instant", field=field)
@@ -96,15 +104,9 @@ def format_span(span: Span) -> str:
 
 
 def _span_of_text(text: str, field: str) -> Span:
-    compact = text.replace(" ", "")
-    if len(compact) > 64:
-        raise Refused("a duration is at most 64 characters", field=field)
-    position, span = 0, 0.0
-    for match in _PART.finditer(compact):
-        if match.start() != position:
-            break
-        span += float(match[1]) * _UNITS[match[2]]
-        position = match.end()
-    if position != len(compact) or not compact:
+    if len(text) > MAX_SPAN_TEXT:
+        raise Refused(f"a duration is at most {MAX_SPAN_TEXT} characters", field=field)
+    if not _SPAN.fullmatch(text):
         raise Refused(f"{text!r} is not a duration such as 90s, 5m, 1h30m or 2d", field=field)
+    span = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
     return round(min(span, float(_MAX_SPAN) * 2))

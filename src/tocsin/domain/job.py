@@ -10,12 +10,17 @@ from tocsin.domain.errors import Refused
 from tocsin.domain.policy import Policies, check_policies
 from tocsin.domain.schedule import Schedule
 from tocsin.domain.target import Target, check_target
+from tocsin.domain.written import PLAIN_NAME
 
 DEFAULT_QUEUE: Final = "default"
 DEFAULT_PRIORITY: Final = 5
+MAX_NAME: Final = 200
+MAX_DESCRIPTION: Final = 2000
+MAX_TAG: Final = 64
+MAX_TAGS: Final = 32
 CATCH_UP_PRIORITY: Final = 10
 """The lane of missed fires: behind every priority a user can give, so that live fires keep their time."""
-_QUEUE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_PLAIN_NAME: Final = re.compile(PLAIN_NAME)
 _UNSHOWABLE: Final = ("Cc", "Cs", "Zl", "Zp")  # control characters, surrogates, line and paragraph separators
 
 
@@ -39,18 +44,18 @@ class Definition(msgspec.Struct, frozen=True):
 
 def check_definition(definition: Definition) -> None:
     """Refuse a definition that breaks a limit, naming the field."""
-    check_text(definition.name, "name", 200)
-    check_text(definition.description, "description", 2000, allow="\n\t")
-    if not _QUEUE_NAME.fullmatch(definition.queue):
+    check_text(definition.name, "name", MAX_NAME)
+    check_text(definition.description, "description", MAX_DESCRIPTION, allow="\n\t")
+    if not _PLAIN_NAME.fullmatch(definition.queue):
         raise Refused(
             "a queue name has 1 to 63 of a-z 0-9 . _ - and begins with a letter or digit", field="queue"
         )
     if not 0 <= definition.priority <= 9:
         raise Refused("priority lies between 0 (most urgent) and 9", field="priority")
-    if len(definition.tags) > 32:
-        raise Refused("at most 32 tags", field="tags")
+    if len(definition.tags) > MAX_TAGS:
+        raise Refused(f"at most {MAX_TAGS} tags", field="tags")
     for tag in definition.tags:
-        check_text(tag, "tags", 64)
+        check_text(tag, "tags", MAX_TAG)
         if "," in tag:
             raise Refused("a tag has no comma: it separates tags in a search", field="tags")
     if len(set(definition.tags)) != len(definition.tags):
@@ -61,7 +66,7 @@ def check_definition(definition: Definition) -> None:
 
 def check_name(text: str, field: str) -> None:
     """Refuse what is not a plain name: a queue's, a calendar's."""
-    if not _QUEUE_NAME.fullmatch(text):
+    if not _PLAIN_NAME.fullmatch(text):
         raise Refused(f"{field} has 1 to 63 of a-z 0-9 . _ - and begins with a letter or digit", field=field)
 
 

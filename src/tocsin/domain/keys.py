@@ -11,11 +11,12 @@ import secrets
 import string
 import zlib
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from tocsin.domain.errors import Refused
+from tocsin.domain.written import described
 
 PREFIX: Final = "tocsin"
 BOOTSTRAP_ID: Final = "bootstrap"
@@ -24,6 +25,7 @@ LONGEST: Final = 512
 _BASE62: Final = string.digits + string.ascii_letters
 _SECRET_LETTERS: Final = 43  # 62^43 > 2^256
 _CHECK_LETTERS: Final = 6
+KeyId = Annotated[str, described(pattern="^[0-9A-Za-z]{1,32}$")]
 
 
 class Scope(StrEnum):

@@ -17,10 +17,12 @@ from msgspec import Meta
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import DAY, Instant, Span, format_span, parse_span
 from tocsin.domain.schedule import Schedule, rule_of
+from tocsin.domain.written import UpToADay
 
 _LOOKED_AT: Final = 100
 Count = Annotated[int, Meta(ge=1, le=10_000_000_000)]
-Rate = Annotated[float, Meta(gt=0, le=10_000_000)]
+# Slower than once in a quarter of an hour is a suspension, and a bucket that takes for ever to fill has no answer.
+Rate = Annotated[float, Meta(ge=0.001, le=10_000_000)]
 
 
 class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -30,7 +32,7 @@ class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """Jobs that still have something to do. Counted by estimate: see `api.quota`."""
     payload_bytes: Count | None = None
     """Bytes of a job's target as JSON."""
-    min_interval: str | float | None = None
+    min_interval: UpToADay | None = None
     """The shortest time between two fires of a recurring job."""
     requests_per_second: Rate | None = None
     """API requests per second that one API process answers."""

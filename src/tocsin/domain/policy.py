@@ -2,19 +2,39 @@
 
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import DAY, HOUR, MINUTE, SECOND, Span, parse_span
-from tocsin.domain.statuses import check_statuses, matches
+from tocsin.domain.statuses import MAX_PATTERNS, check_statuses, matches
+from tocsin.domain.written import (
+    STATUS_TEXT,
+    SpanText,
+    UpToAMonth,
+    UpToAnHour,
+    UpToAYear,
+    WrittenTimeout,
+    at_most,
+    between,
+    described,
+    line,
+)
 
 MAX_ATTEMPTS: Final = 100
 MAX_MISFIRES: Final = 1000
 MAX_PARALLEL: Final = 1000
+MAX_MULTIPLIER: Final = 100
+MAX_RATE: Final = 1_000_000
+MAX_KEY: Final = 200
 NETWORK: Final = "network"
 TIMEOUT: Final = "timeout"
+StartWithin = SpanText | Annotated[float, between(1, 100 * 366 * 86_400)]
+_RetryOn = (
+    Annotated[int, between(200, 599)]
+    | Annotated[str, described(pattern=f"^({NETWORK}|{TIMEOUT}|{STATUS_TEXT})$")]
+)
 _RETRY_ON: Final[tuple[int | str, ...]] = (NETWORK, TIMEOUT, "5xx", 408, 425, 429)
 
 
@@ -24,12 +44,12 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     `on` lists what is worth another attempt: ``network``, ``timeout``, statuses and classes of statuses.
     """
 
-    max_attempts: int = 5
-    initial_backoff: str | float = "1s"
-    max_backoff: str | float = "5m"
-    multiplier: float = 2.0
-    jitter: float = 0.5
-    on: tuple[int | str, ...] = _RETRY_ON
+    max_attempts: Annotated[int, between(1, MAX_ATTEMPTS)] = 5
+    initial_backoff: UpToAMonth = "1s"
+    max_backoff: UpToAMonth = "5m"
+    multiplier: Annotated[float, between(1, MAX_MULTIPLIER)] = 2.0
+    jitter: Annotated[float, between(0, 1)] = 0.5
+    on: Annotated[tuple[_RetryOn, ...], at_most(MAX_PATTERNS)] = _RETRY_ON
 
 
 class MisfirePolicy(StrEnum):
@@ -47,9 +67,9 @@ class Misfire(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """
 
     policy: MisfirePolicy = MisfirePolicy.FIRE_ONCE
-    lookback: str | float = "1h"
-    max: int = 100
-    pace: str | float = 0
+    lookback: UpToAYear = "1h"
+    max: Annotated[int, between(1, MAX_MISFIRES)] = 100
+    pace: UpToAnHour = 0
 
     @property
     def kept(self) -> int:
@@ -77,10 +97,10 @@ class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """Over all jobs of a tenant that share `key`, and over the whole fleet: at most `max_parallel` executions at
     once, and at most `rate` starts per `per`, evenly spaced."""
 
-    key: str
-    max_parallel: int | None = None
-    rate: int | None = None
-    per: str | float = "1s"
+    key: Annotated[str, line(MAX_KEY)]
+    max_parallel: Annotated[int, between(1, MAX_PARALLEL)] | None = None
+    rate: Annotated[int, between(1, MAX_RATE)] | None = None
+    per: SpanText | Annotated[float, between(1, 86_400)] = "1s"
 
 
 class Policies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -89,8 +109,8 @@ class Policies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     retry: Retry = Retry()
     misfire: Misfire = Misfire()
     overlap: Overlap = Overlap.ALLOW
-    timeout: str | float | None = None
-    start_within: str | float | None = None
+    timeout: WrittenTimeout | None = None
+    start_within: StartWithin | None = None
     limit: Limit | None = None
 
 
@@ -111,8 +131,8 @@ def check_policies(policies: Policies) -> None:
 def _check_retry(retry: Retry) -> None:
     if not 1 <= retry.max_attempts <= MAX_ATTEMPTS:
         raise Refused(f"max_attempts lies between 1 and {MAX_ATTEMPTS}", field="retry.max_attempts")
-    if not 1 <= retry.multiplier <= 100:
-        raise Refused("multiplier lies between 1 and 100", field="retry.multiplier")
+    if not 1 <= retry.multiplier <= MAX_MULTIPLIER:
+        raise Refused(f"multiplier lies between 1 and {MAX_MULTIPLIER}", field="retry.multiplier")
     if not 0 <= retry.jitter <= 1:
         raise Refused("jitter is a share between 0 and 1", field="retry.jitter")
     check_statuses(retry.on, "retry.on", also=(NETWORK, TIMEOUT))
@@ -134,14 +154,14 @@ def _check_misfire(misfire: Misfire) -> None:
 
 
 def _check_limit(limit: Limit) -> None:
-    if not 1 <= len(limit.key) <= 200 or not limit.key.isprintable():
-        raise Refused("key has 1 to 200 printable characters", field="limit.key")
+    if not 1 <= len(limit.key) <= MAX_KEY or not limit.key.isprintable():
+        raise Refused(f"key has 1 to {MAX_KEY} printable characters", field="limit.key")
     if limit.max_parallel is None and limit.rate is None:
         raise Refused("give max_parallel, rate, or both", field="limit")
     if limit.max_parallel is not None and not 1 <= limit.max_parallel <= MAX_PARALLEL:
         raise Refused(f"max_parallel lies between 1 and {MAX_PARALLEL}", field="limit.max_parallel")
-    if limit.rate is not None and not 1 <= limit.rate <= 1_000_000:
-        raise Refused("rate lies between 1 and 1,000,000", field="limit.rate")
+    if limit.rate is not None and not 1 <= limit.rate <= MAX_RATE:
+        raise Refused(f"rate lies between 1 and {MAX_RATE:,}", field="limit.rate")
     if not SECOND <= parse_span(limit.per, "limit.per") <= DAY:
         raise Refused("per lies between 1s and 1d", field="limit.per")
 

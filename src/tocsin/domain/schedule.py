@@ -7,13 +7,13 @@ it is; the cursor in the database and `planning` decide what to do with their an
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 from uuid import UUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from tocsin.domain.blackout import Exclude, Range, ranges_of_dates
+from tocsin.domain.blackout import MAX_CALENDARS, MAX_DATES, Exclude, Range, ranges_of_dates
 from tocsin.domain.cron import Cron, Dst
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import (
@@ -25,10 +25,20 @@ from tocsin.domain.instant import (
     parse_instant,
     parse_span,
 )
+from tocsin.domain.written import (
+    UpToADay,
+    WrittenCron,
+    WrittenInstant,
+    WrittenInterval,
+    WrittenSpan,
+    WrittenZone,
+    at_most,
+    between,
+)
 
 MIN_INTERVAL: Final = SECOND
 MAX_RULES: Final = 16
-MAX_EXCLUDED_DATES: Final = 366
+MAX_FIRES: Final = 1_000_000_000
 _RECURRING: Final = ("every", "cron", "any_of")
 _ONE_OFF: Final = ("at", "in", "now")
 
@@ -38,18 +48,18 @@ class Schedule(
 ):
     """Exactly one of `at`, `in`, `now`, `every`, `cron`, `any_of`, and what narrows it."""
 
-    at: str | None = None
-    in_: str | float | None = None
+    at: WrittenInstant | None = None
+    in_: WrittenSpan | None = None
     now: bool | None = None
-    every: str | float | None = None
-    cron: str | None = None
-    time_zone: str | None = None
+    every: WrittenInterval | None = None
+    cron: WrittenCron | None = None
+    time_zone: WrittenZone | None = None
     dst: Dst | None = None
-    starts_at: str | None = None
-    ends_at: str | None = None
-    max_fires: int | None = None
-    jitter: str | float | None = None
-    any_of: tuple["Schedule", ...] | None = None
+    starts_at: WrittenInstant | None = None
+    ends_at: WrittenInstant | None = None
+    max_fires: Annotated[int, between(1, MAX_FIRES)] | None = None
+    jitter: UpToADay | None = None
+    any_of: Annotated[tuple["Schedule", ...], at_most(MAX_RULES, minItems=1)] | None = None
     exclude: Exclude | None = None
 
     @property
@@ -273,8 +283,8 @@ def _check_fit(schedule: Schedule, kind: str) -> None:
         for name in ("starts_at", "ends_at", "max_fires", "jitter", "exclude"):
             if _value(schedule, name) is not None:
                 raise Refused(f"{name} only applies to recurring schedules", field=f"schedule.{name}")
-    if schedule.max_fires is not None and not 1 <= schedule.max_fires <= 1_000_000_000:
-        raise Refused("max_fires lies between 1 and 1,000,000,000", field="schedule.max_fires")
+    if schedule.max_fires is not None and not 1 <= schedule.max_fires <= MAX_FIRES:
+        raise Refused(f"max_fires lies between 1 and {MAX_FIRES:,}", field="schedule.max_fires")
     if schedule.jitter is not None and parse_span(schedule.jitter, "schedule.jitter") > DAY:
         raise Refused("jitter is at most a day", field="schedule.jitter")
     if schedule.exclude is not None:
@@ -283,10 +293,10 @@ def _check_fit(schedule: Schedule, kind: str) -> None:
 
 
 def _check_exclude(exclude: Exclude) -> None:
-    if len(exclude.dates) > MAX_EXCLUDED_DATES:
-        raise Refused(f"at most {MAX_EXCLUDED_DATES} dates", field="schedule.exclude.dates")
-    if len(exclude.calendars) > MAX_RULES:
-        raise Refused(f"at most {MAX_RULES} calendars", field="schedule.exclude.calendars")
+    if len(exclude.dates) > MAX_DATES:
+        raise Refused(f"at most {MAX_DATES} dates", field="schedule.exclude.dates")
+    if len(exclude.calendars) > MAX_CALENDARS:
+        raise Refused(f"at most {MAX_CALENDARS} calendars", field="schedule.exclude.calendars")
 
 
 def _given(value: object) -> bool:

@@ -9,28 +9,40 @@ import base64
 import json
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import quote, quote_plus
 
 import msgspec
 
 from tocsin.domain.errors import Refused
+from tocsin.domain.written import described
 
 MASK: Final = "***"
 MAX_VALUE: Final = 4096
 MAX_PEM: Final = 32 * 1024
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+SecretName = Annotated[str, described(pattern=f"^{_NAME.pattern}$")]
 # What a header can carry: one line of ISO 8859-1.
 _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]+")
 # What TLS can use: certificates and keys, lines of ASCII.
 _PEM: Final = re.compile(r"-----BEGIN [\t\r\n\x20-\x7e]+")
 _SHORTEST_CUT: Final = 4
+_END: Final = r"[!-~\u0080-\u0084\u0086-\u009f\u00a1-\u00ff]"
+SecretText = Annotated[
+    str,
+    described(
+        anyOf=[
+            {"maxLength": MAX_VALUE, "pattern": rf"^{_END}([\t -~\u0080-\u00ff]*{_END})?$"},
+            {"maxLength": MAX_PEM, "pattern": r"^-----BEGIN [\t\r\n -~]+$"},
+        ]
+    ),
+]
 
 
 class SecretRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Stands for the value of a secret."""
 
-    secret: str
+    secret: SecretName
 
 
 def check_secret_name(name: str, field: str) -> None:

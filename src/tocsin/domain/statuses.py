@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tocsin.domain.errors import Refused
+from tocsin.domain.written import STATUS_TEXT
 
 MAX_PATTERNS: Final = 32
-_PATTERN: Final = re.compile(r"[2-5](xx|\d\d)")
+_PATTERN: Final = re.compile(STATUS_TEXT)
 
 
 def matches(patterns: Iterable[int | str], status: int) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -10,12 +10,14 @@ from tocsin.domain.errors import Refused
 from tocsin.domain.http_auth import Auth, Value, check_auth
 from tocsin.domain.instant import HOUR, SECOND, Span, parse_span
 from tocsin.domain.secrets import SecretRef, check_secret_name
-from tocsin.domain.statuses import check_statuses, matches
+from tocsin.domain.statuses import MAX_PATTERNS, check_statuses, matches
+from tocsin.domain.written import WrittenStatus, WrittenTimeout, WrittenUrl, at_most, described
 
 DEFAULT_TIMEOUT: Final = 30 * SECOND
 MAX_TIMEOUT: Final = 24 * HOUR
 MAX_BODY: Final = 256 * 1024
 MAX_DEPTH: Final = 64
+MAX_HEADERS: Final = 64
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]{0,4096}")
@@ -41,13 +43,16 @@ class HttpTarget(
 ):
     """An HTTP request. A JSON body that is not a string is sent as application/json."""
 
-    url: str
-    method: str = "POST"
-    headers: dict[str, Value] = {}
+    url: WrittenUrl
+    method: Annotated[str, described(enum=list(_METHODS))] = "POST"
+    headers: Annotated[
+        dict[Annotated[str, described(pattern=f"^{_HEADER_NAME.pattern}$")], Value],
+        described(maxProperties=MAX_HEADERS),
+    ] = {}
     body: Any = None
-    timeout: str | float | None = None
+    timeout: WrittenTimeout | None = None
     auth: Auth | None = None
-    expect: tuple[int | str, ...] = _SUCCESS
+    expect: Annotated[tuple[WrittenStatus, ...], at_most(MAX_PATTERNS, minItems=1)] = _SUCCESS
     """The statuses that count as success."""
     tls: ClientTls | None = None
 
@@ -93,8 +98,8 @@ def body_of(target: HttpTarget) -> tuple[bytes, str | None]:
 def _check_http(target: HttpTarget) -> None:
     if target.method not in _METHODS:
         raise Refused(f"{target.method[:20]!r} is not one of {', '.join(_METHODS)}", field="target.method")
-    if len(target.headers) > 64:
-        raise Refused("at most 64 headers", field="target.headers")
+    if len(target.headers) > MAX_HEADERS:
+        raise Refused(f"at most {MAX_HEADERS} headers", field="target.headers")
     for name, value in target.headers.items():
         _check_header(name, value)
     if len(target.headers) > 1 and len({name.lower() for name in target.headers}) != len(target.headers):

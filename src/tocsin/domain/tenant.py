@@ -8,10 +8,11 @@ import msgspec
 
 from tocsin.domain.errors import Refused
 from tocsin.domain.limits import TenantLimits
+from tocsin.domain.written import PLAIN_NAME
 
 DEFAULT_TENANT: Final = "default"
 MAX_WEIGHT: Final = 1000
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_NAME: Final = re.compile(PLAIN_NAME)
 
 
 class TenantState(StrEnum):
