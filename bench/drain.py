@@ -8,6 +8,7 @@ import asyncio
 import multiprocessing
 import secrets
 import time
+from collections.abc import Callable
 
 import uvloop
 
@@ -15,18 +16,21 @@ from bench.installation import Installation
 from tocsin.clock import system_now
 from tocsin.db.pool import open_database
 from tocsin.domain.instant import SECOND
+from tocsin.domain.policy import Policies
 from tocsin.queue.lanes import Allotment, Lane
 from tocsin.queue.postgres import Finish, PostgresQueue
 
 LANE = Lane("default", 5, 1)
 
 
-async def drain(place: Installation, count: int, engines: int) -> float:
+async def drain(
+    place: Installation, count: int, engines: int, policies: Callable[[int], Policies] | None = None
+) -> float:
     """Executions per second from the first start to the last finish, by the database's own record."""
     await place.empty()
     # The queue is paused until engines are up and all work is there: neither start-up nor creation is measured.
     await place.pause_queue()
-    await place.add_one_offs(count, system_now())
+    await place.add_one_offs(count, system_now(), policies=policies)
     await place.settle_down()
     await place.start("engine", engines)
     await place.resume_queue()

@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from tocsin.db.pool import Database, open_database
 from tocsin.domain.ids import new_job_id, shard_of
 from tocsin.domain.instant import Instant, format_instant
 from tocsin.domain.job import Definition
+from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule
 from tocsin.domain.target import NoopTarget, Target
 from tocsin.store.history import HistoryStore
@@ -44,22 +45,33 @@ class Installation:
             await self.database.execute(f"VACUUM (ANALYZE) {table}")
         await self.database.execute("CHECKPOINT")
 
-    async def add_one_offs(self, count: int, due_at: Instant, target: Target | None = None) -> None:
+    async def add_one_offs(
+        self,
+        count: int,
+        due_at: Instant,
+        target: Target | None = None,
+        policies: Policies | Callable[[int], Policies] | None = None,
+        tenant: int = 1,
+    ) -> None:
         """One-off jobs due at one instant, as the API would write them."""
         store = JobStore(self.database)
-        definition = Definition(Schedule(at=format_instant(due_at)), target or NoopTarget())
+        schedule = Schedule(at=format_instant(due_at))
         for start in range(0, count, BATCH):
             now = system_now()
-            ids = [new_job_id(now) for _ in range(min(BATCH, count - start))]
-            await store.define(
-                [NewJob(job_id, 1, shard_of(job_id, 64), definition, due_at, due_at) for job_id in ids], now
-            )
+            jobs = []
+            for number in range(start, min(start + BATCH, count)):
+                of = policies(number) if callable(policies) else policies or Policies()
+                job_id = new_job_id(now)
+                definition = Definition(schedule, target or NoopTarget(), policies=of)
+                jobs.append(NewJob(job_id, tenant, shard_of(job_id, 64), definition, due_at, due_at))
+            await store.define(jobs, now)
 
-    async def pause_queue(self) -> None:
-        """Hold everything in the default queue back."""
+    async def pause_queue(self, tenant: int = 1) -> None:
+        """Hold everything in a tenant's default queue back."""
         await self.database.execute(
-            """INSERT INTO queues (tenant_id, name, paused_at) VALUES (1, 'default', tocsin_now())
-               ON CONFLICT (tenant_id, name) DO UPDATE SET paused_at = excluded.paused_at"""
+            """INSERT INTO queues (tenant_id, name, paused_at) VALUES ($1, 'default', tocsin_now())
+               ON CONFLICT (tenant_id, name) DO UPDATE SET paused_at = excluded.paused_at""",
+            tenant,
         )
 
     async def resume_queue(self) -> None:
@@ -71,12 +83,20 @@ class Installation:
         """Start processes of a role and wait until they have joined the fleet."""
         environment = os.environ | {"TOCSIN_DATABASE_URL": self.url, "TOCSIN_LOG_LEVEL": "error"}
         environment |= {f"TOCSIN_{name.upper()}": str(value) for name, value in settings.items()}
+        before = (await self.database.one("SELECT coalesce(max(id), 0) AS id FROM nodes"))["id"]
         for _ in range(count):
             self.processes.append(
                 await asyncio.create_subprocess_exec(sys.executable, "-m", "tocsin", role, env=environment)
             )
-        while await self.count("nodes") < len(self.processes):
+        joined = "SELECT count(*) AS n FROM nodes WHERE id > $1"
+        while (await self.database.one(joined, before))["n"] < count:
             await asyncio.sleep(0.02)
+
+    async def kill(self, place: int) -> None:
+        """kill -9 of one process."""
+        process = self.processes.pop(place)
+        process.kill()
+        await process.wait()
 
     async def stop(self) -> None:
         """Stop all processes in order."""
