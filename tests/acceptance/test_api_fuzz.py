@@ -38,6 +38,7 @@ BODIES = [
 ]
 EXAMPLES: dict[str, Any] = {
     "NewJob": {"schedule": {"every": "1h"}, "target": {"kind": "noop"}},
+    "JobBody": {"schedule": {"every": "1h"}, "target": {"kind": "noop"}},
     "PreviewRequest": {"schedule": {"every": "1h"}},
     "CalendarRanges": {"ranges": []},
 }

@@ -23,6 +23,7 @@ HOUR_AGO, NOW = "2020-01-01T00:00:00Z", "2020-01-01T01:00:00Z"
 # Bodies by name of their schema: whatever a caller with the right key would be let through with.
 BODIES: dict[str, Any] = {
     "NewJob": {"schedule": {"every": "1h"}, "target": NOOP},
+    "JobBody": {"schedule": {"every": "1h"}, "target": NOOP},
     "JobPatch": {"priority": 1},
     "NewBackfill": {"from": HOUR_AGO, "to": NOW},
     "PreviewRequest": {"schedule": "0 9 * * *"},
