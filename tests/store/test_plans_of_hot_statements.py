@@ -124,6 +124,7 @@ EXPECTED = {
     "requeue": (QUEUE, {"executions_pkey"}),
     "overdue": (QUEUE, {"executions_deadline", JOB_KEY}),
     "settled": (QUEUE, set()),
+    "free_slots": (QUEUE, {"executions_waiting"}),
     "due_jobs": (STORE, {"jobs_to_plan"}),
     "write_plan": (STORE, {JOB_KEY}),
 }

@@ -35,6 +35,8 @@ class Claim(msgspec.Struct):
     policies: str | None
     version: int | None
     token: int
+    slot: int | None = None
+    """Which of its limit key's slots it has, if it passed the gate in this process."""
 
     @property
     def key(self) -> ExecutionKey:
@@ -63,6 +65,8 @@ class Overdue(msgspec.Struct, frozen=True):
     version: int | None
     overlap: str | None
     limit_key: str | None
+    tenant_id: int
+    slot: int | None = None
 
     @property
     def key(self) -> ExecutionKey:

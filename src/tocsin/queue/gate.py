@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import lru_cache
+from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -18,7 +19,7 @@ from tocsin.db.pool import Record, Session, columns
 from tocsin.db.statements import statement
 from tocsin.domain.instant import SECOND, Instant, parse_span
 from tocsin.domain.policy import Limit, Policies
-from tocsin.queue.claims import Claim, Finish, Held, finish_columns, keys_of
+from tocsin.queue.claims import Claim, Finish, Held, Overdue, finish_columns, keys_of
 
 # When nobody wakes an execution that waits for a slot or its turn, it looks again after this long.
 _LOOK_AGAIN: Final = 30 * SECOND
@@ -49,9 +50,16 @@ class Gate:
 
     async def give_slots_back(self, session: Session, claims: Sequence[Held]) -> None:
         """Free the slots of attempts that are over, and let others of their keys try."""
-        limited = [claim for claim in claims if claim.limit_key is not None]
+        limited = [claim for claim in claims if _may_have_slot(claim)]
         if limited:
-            await session.fetchrow(_sql("free_slots"), self._cell, *keys_of(limited))
+            await session.fetchrow(
+                _sql("free_slots"),
+                self._cell,
+                [claim.tenant_id for claim in limited],
+                [claim.limit_key for claim in limited],
+                *keys_of(limited),
+                [claim.slot for claim in limited],
+            )
 
     async def _keep_rates(self, session: Session, claims: Sequence[Claim], now: Instant) -> list[Claim]:
         """Reserve a place in its key's rate for each claim that has none. Returns those whose place has come."""
@@ -82,16 +90,15 @@ class Gate:
         if not asking:
             return list(claims)
         await self._make_slots(session, asking)
+        # Stable: claims of one key keep their order.
+        asking.sort(key=lambda claim: (claim.tenant_id, claim.limit_key))
         rows = await session.fetch(
-            _sql("take_slots"),
-            self._cell,
-            [claim.tenant_id for claim in asking],
-            [claim.limit_key for claim in asking],
-            [limit_of(claim).max_parallel for claim in asking],
-            *keys_of(asking),
+            _sql("take_slots"), self._cell, *columns(_wanted(asking), 5), *keys_of(asking)
         )
-        got = {asking[row["place"]].key for row in rows}
-        refused = [claim for claim in asking if claim.key not in got]
+        for place, slot in rows:
+            asking[place].slot = slot
+        got = {place for place, _ in rows}
+        refused = [claim for place, claim in enumerate(asking) if place not in got]
         await self._park(session, [(claim, now + _LOOK_AGAIN) for claim in refused], "slot")
         turned_away = {claim.key for claim in refused}
         return [claim for claim in claims if claim.key not in turned_away]
@@ -148,6 +155,25 @@ class Gate:
                 [run_at for _, run_at in waiting],
                 [reason] * len(claims),
             )
+
+
+def _may_have_slot(claim: Held) -> bool:
+    """What a lost worker was told of the limit is not known any more."""
+    return claim.limit_key is not None and (
+        isinstance(claim, Overdue) or limit_of(claim).max_parallel is not None
+    )
+
+
+def _wanted(claims: Sequence[Claim]) -> list[tuple[int, str | None, int, int, int]]:
+    """Of claims sorted by key: each key with its slots, how many of the claims are its own, and how many come before."""
+    wanted = []
+    before = 0
+    for (tenant_id, key), group in groupby(claims, lambda claim: (claim.tenant_id, claim.limit_key)):
+        own = list(group)
+        slots = max(limit_of(claim).max_parallel or 0 for claim in own)
+        wanted.append((tenant_id, key, slots, len(own), before))
+        before += len(own)
+    return wanted
 
 
 def mark_started(claims: Sequence[Claim], rows: Iterable[Record]) -> list[Claim]:

@@ -8,7 +8,7 @@ returned value, not by an exception.
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from tocsin.db.pool import Database, Session, columns
 from tocsin.db.statements import statement
@@ -88,10 +88,14 @@ class PostgresQueue:
 
     async def _finish_gated(self, session: Session, finishes: Sequence[Finish]) -> int:
         claims = [finish.claim for finish in finishes]
+        return await self._end_gated(session, claims, "finish", *finish_columns(finishes))
+
+    async def _end_gated(self, session: Session, claims: Sequence[Held], name: str, *values: Any) -> int:
+        """Run the statement that ends these executions; what they held passes on. Returns how many it ended."""
         ids, fire_ats, _ = keys_of([claim for claim in claims if claim.overlap is not None])
         if ids:
             await session.fetch(_sql("lock_solos"), self._cell, ids)
-        row = await session.fetchrow(_sql("finish"), self._cell, *finish_columns(finishes))
+        row = await session.fetchrow(_sql(name), self._cell, *values)
         if ids:
             await session.fetchrow(_sql("free_solos"), self._cell, ids, fire_ats)
         await self._gate.give_slots_back(session, claims)
@@ -107,9 +111,16 @@ class PostgresQueue:
 
     async def succeed(self, claims: Sequence[Claim], finished_at: Instant) -> list[Held]:
         """`finish` for claims that succeeded and have nothing more to tell. Returns those that were lost before."""
-        versions = [claim.version for claim in claims]
-        row = await self._database.one(_sql("succeed"), self._cell, *keys_of(claims), finished_at, versions)
-        return [] if row["moved"] == len(claims) else await self._not_in_history(claims)
+        plain = [claim for claim in claims if not claim.gated]
+        gated = [claim for claim in claims if claim.gated]
+        moved = 0
+        if plain:
+            row = await self._database.one(_sql("succeed"), self._cell, *_success(plain, finished_at))
+            moved += row["moved"]
+        if gated:
+            async with self._database.transaction() as session:
+                moved += await self._end_gated(session, gated, "succeed", *_success(gated, finished_at))
+        return [] if moved == len(claims) else await self._not_in_history(claims)
 
     async def retry(self, agains: Sequence[Again]) -> list[Again]:
         """Put executions back for another attempt. Returns those that are not: lost before, or asked to stop."""
@@ -204,6 +215,11 @@ class PostgresQueue:
             least[lane] = min(claim.run_at, least.get(lane, claim.run_at))
         for lane, run_at in least.items():
             self.floors.raise_to(lane, run_at)
+
+
+def _success(claims: Sequence[Claim], finished_at: Instant) -> tuple[Any, ...]:
+    """The columns of `succeed.sql`."""
+    return (*keys_of(claims), finished_at, [claim.version for claim in claims])
 
 
 def _sql(name: str) -> str:

@@ -16,7 +16,7 @@ from tocsin.clock import Clock
 from tocsin.domain.ids import ExecutionKey, execution_text
 from tocsin.domain.instant import SECOND, Span
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import SUCCEEDED, Outcome, Postponed, Verdict
+from tocsin.domain.outcome import Outcome, Postponed, Verdict
 from tocsin.domain.policy import Policies
 from tocsin.domain.target import NoopTarget, Target, timeout_of
 from tocsin.failpoints import Failpoints
@@ -92,10 +92,7 @@ class Runner:
                 continue
             call = self._calls.get((claim.target, claim.policies)) or self._read(claim)
             if type(call.target) is NoopTarget:
-                if claim.gated:
-                    self._settler.put(Settlement(claim, SUCCEEDED, now))
-                else:
-                    trivial.append(claim)
+                trivial.append(claim)
             else:
                 task = asyncio.create_task(self._attempt(claim, call))
                 self._tasks[claim.key, claim.token] = (claim, task)

@@ -101,7 +101,7 @@ class Settler:
         self.wake()
 
     def put_succeeded(self, claims: list[Claim], now: Instant) -> None:
-        """Hand over claims that succeeded without more to say, and that nothing holds back others for.
+        """Hand over claims that succeeded without more to say.
 
         They are most of the work under a drain, so they take a short way: no settlement, no decision.
         """
