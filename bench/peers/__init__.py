@@ -12,12 +12,14 @@ from bench.herd import Lag
 from bench.peers.apscheduler import APScheduler
 from bench.peers.bullmq import BullMQ
 from bench.peers.celery import Celery
+from bench.peers.db_scheduler import DbScheduler
 from bench.peers.driven import Dishonest, Recurring
 from bench.peers.environment import NotInstalled
 from bench.peers.graphile_worker import GraphileWorker
 from bench.peers.pg_boss import PgBoss
 from bench.peers.pgqueuer import PgQueuer
 from bench.peers.procrastinate import Procrastinate
+from bench.peers.river import River
 
 __all__ = ["PEERS", "Dishonest", "Lag", "NotInstalled", "Peer", "Recurring", "peer_named"]
 
@@ -48,7 +50,18 @@ class Peer(Protocol):
 
 
 PEERS = {
-    peer.name: peer for peer in (GraphileWorker, PgBoss, PgQueuer, BullMQ, Procrastinate, APScheduler, Celery)
+    peer.name: peer
+    for peer in (
+        GraphileWorker,
+        PgBoss,
+        PgQueuer,
+        BullMQ,
+        River,
+        DbScheduler,
+        Procrastinate,
+        APScheduler,
+        Celery,
+    )
 }
 
 

@@ -48,6 +48,32 @@ async def python_project(name: str) -> tuple[list[str], Path]:
     return [str(home / "bin" / "python"), "driver.py"], home
 
 
+async def go_project(name: str) -> tuple[list[str], Path]:
+    """A driver built with the machine's Go. Returns how to run it, and where."""
+    sources = [HERE / name / file for file in ("go.mod", "go.sum", "main.go")]
+
+    async def build(home: Path) -> None:
+        _copy(home, *sources)
+        await run(["go", "build", "-o", "driver", "."], home)
+
+    home = await _environment(name, sources, build)
+    return [str(home / "driver")], home
+
+
+async def java_project(name: str) -> tuple[list[str], Path]:
+    """A driver compiled with the machine's Java. Returns how to run it, and where."""
+    sources = [HERE / name / "pom.xml", HERE / name / "Driver.java"]
+    copy = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+
+    async def build(home: Path) -> None:
+        _copy(home, *sources)
+        await run(["mvn", "-q", "-B", copy, "-DoutputDirectory=lib"], home)
+        await run(["javac", "-cp", "lib/*", "-d", "classes", "Driver.java"], home)
+
+    home = await _environment(name, sources, build)
+    return ["java", "-cp", f"{home}/classes:{home}/lib/*", "Driver"], home
+
+
 async def redis_server() -> tuple[list[str], Mapping[str, str]]:
     """The machine's own Redis, or Debian's package unpacked into the cache: nothing is installed on the system."""
     own = shutil.which("redis-server")
