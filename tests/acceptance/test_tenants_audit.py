@@ -169,6 +169,16 @@ def test_a_batch_is_one_entry_that_lists_what_was_created(api: InProcessApi) -> 
     assert refused["status"] == 409
 
 
+@pytest.mark.parametrize("query", ["", "?atomic=true"])
+def test_a_batch_that_creates_nothing_leaves_nothing(api: InProcessApi, query: str) -> None:
+    api.post("/v1/jobs", HOURLY | {"name": "taken"})
+    before = api.fetch("SELECT count(*) AS n FROM audit")
+    for items in ([], [{}], [HOURLY | {"name": ""}], [HOURLY | {"name": "taken"}]):
+        assert api.post(f"/v1/jobs:batch{query}", items).json()["created"] == 0
+    assert api.fetch("SELECT count(*) AS n FROM audit") == before
+    assert api.get("/v1/audit").status == 200
+
+
 def test_filters_and_pages_hold_everything_once_in_order(api: InProcessApi) -> None:
     for number in range(12):
         api.create(schedule={"every": "1h"}, name=f"paged {number}")

@@ -70,6 +70,8 @@ async def create_batch(call: Call) -> Reply:
         await batch.write()
     answer = batch.answer()
     call.context.telemetry.created.inc(answer.created)
+    if not answer.created:
+        call.changed_nothing()
     return Reply(answer, 422 if atomic and answer.refused else status)
 
 

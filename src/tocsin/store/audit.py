@@ -214,7 +214,7 @@ def shown_object(stored: str) -> str:
 def shown_after(row: Record) -> Any:
     """How things were afterwards; jobs that a batch created are named as users name them."""
     after: Any = None if row["after"] is None else msgspec.json.decode(row["after"])
-    if row["action"] == JOBS_CREATED:
+    if row["action"] == JOBS_CREATED and after is not None:
         return after | {"jobs": [job_text(UUID(job)) for job in after["jobs"]]}
     return after
 
