@@ -12,7 +12,8 @@ import sys
 import time
 
 from tests.support.api import RealApi, fleet
-from tests.support.openapi_fuzz import Report, furnish, fuzz
+from tests.support.openapi_cases import furnish
+from tests.support.openapi_fuzz import Report, fuzz
 from tests.support.postgres import Cluster, temporary_directory
 from tocsin.domain.sealing import new_master_key
 

@@ -4,7 +4,8 @@
 """
 
 from tests.support.api import fleet
-from tests.support.openapi_fuzz import OPERATIONS, Report, furnish, fuzz
+from tests.support.openapi_cases import furnish
+from tests.support.openapi_fuzz import OPERATIONS, Report, fuzz
 from tocsin.domain.sealing import new_master_key
 
 
