@@ -21,7 +21,7 @@ from tocsin.domain.written import UpToADay
 
 _LOOKED_AT: Final = 100
 Count = Annotated[int, Meta(ge=1, le=10_000_000_000)]
-# Slower than once in a quarter of an hour is a suspension, and a bucket that takes for ever to fill has no answer.
+# Slower than once in a quarter of an hour is a suspension; and of a bucket that never fills nobody can say when it will.
 Rate = Annotated[float, Meta(ge=0.001, le=10_000_000)]
 
 

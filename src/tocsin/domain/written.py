@@ -56,7 +56,7 @@ WrittenStatus = (
 SpanText = Annotated[
     str, described(pattern=f"^{SPAN_TEXT}$", maxLength=MAX_SPAN_TEXT, examples=["90s", "1h30m"])
 ]
-# A duration is text with units, or seconds. The first are without bounds of their own, the others rule out nonsense.
+# A duration is text with units, or seconds. Only of seconds can a schema say how many are possible.
 WrittenSpan = SpanText | Annotated[float, between(0, 100 * 366 * _DAY)]
 WrittenInterval = SpanText | Annotated[float, between(1, 3660 * _DAY)]
 WrittenTimeout = SpanText | Annotated[float, between(0.1, _DAY)]
