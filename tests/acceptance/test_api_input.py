@@ -73,6 +73,7 @@ BAD_FIELDS: list[tuple[str, dict[str, Any], str]] = [
     ("at in Arabic digits", {"schedule": {"at": "٢٠٣٠-01-01T00:00:00Z"}}, "schedule.at"),
     ("at a million digits", {"schedule": {"at": "9" * 900_000}}, "schedule.at"),
     ("in negative", {"schedule": {"in": -1}}, "schedule.in"),
+    ("in a negative trifle", {"schedule": {"in": -1e-7}}, "schedule.in"),
     ("in negative text", {"schedule": {"in": "-1s"}}, "schedule.in"),
     ("in without a unit", {"schedule": {"in": "90"}}, "schedule.in"),
     ("in a bool", {"schedule": {"in": True}}, "schedule.in"),

@@ -79,9 +79,9 @@ def parse_span(value: str | float, field: str) -> Span:
     else:
         if value != value or abs(value) == float("inf"):  # noqa: PLR0124 - the cheapest test for NaN
             raise Refused("a duration must be a finite number of seconds", field=field)
-        span = round(min(max(value, -1.0), float(_MAX_SPAN)) * SECOND)  # anything huge would overflow
-    if span < 0:
-        raise Refused("a duration cannot be negative", field=field)
+        if value < 0:  # also where it would round to nothing
+            raise Refused("a duration cannot be negative", field=field)
+        span = round(min(value, float(_MAX_SPAN)) * SECOND)  # anything huge would overflow
     if span > _MAX_SPAN:
         raise Refused("a duration cannot exceed 100 years", field=field)
     return span
