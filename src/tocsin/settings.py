@@ -49,7 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     claim_ahead: float = 2.0
     """How far ahead of their run times executions are claimed into memory, in seconds."""
     claim_batch: int = 1000
-    held_max: int = 50_000
+    held_max: int = 150_000
     """How many claimed executions a worker keeps in memory, waiting for their instant."""
     concurrency: int = 1000
     """How many calls a worker has under way at once."""

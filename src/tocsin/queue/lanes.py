@@ -40,6 +40,8 @@ class LaneView(NamedTuple):
     next_run_at: Instant
     in_flight: int | None = None
     fires_per_second: float | None = None
+    crowded: bool = False
+    """Whether more is due soon than can be claimed in the last moments."""
 
 
 class Allotment(NamedTuple):

@@ -6,8 +6,9 @@ database's clock. Whoever presents a token that is no longer on the row changes 
 returned value, not by an exception.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, Final
 
 from tocsin.db.pool import Database, Session, columns
@@ -31,26 +32,34 @@ class PostgresQueue:
         self._gate = Gate(cell)
         self.floors = Floors()
 
-    async def peek(self, now: Instant) -> list[LaneView]:
-        """Lanes that have something queued, and when it is due."""
+    async def peek(self, now: Instant, crowd: int = 0, far: Instant = 0) -> list[LaneView]:
+        """Lanes that have something queued, and when it is due. A lane is crowded if as many as `crowd` are due until
+        `far`."""
         known = self.floors.known(now)
         lanes = columns([(*lane, floor) for lane, floor in known], 4)
-        rows = await self._database.fetch(_sql("peek"), self._cell, *lanes)
+        rows = await self._database.fetch(_sql("peek"), self._cell, *lanes, far, crowd)
         self.floors.looked(now)
         views = []
-        for queue, priority, tenant_id, weight, run_at, in_flight, fires_per_second in rows:
+        for queue, priority, tenant_id, weight, run_at, in_flight, fires_per_second, crowded in rows:
             lane = Lane(queue, priority, tenant_id)
             self.floors.raise_to(lane, run_at)
-            views.append(LaneView(lane, weight, run_at, in_flight, fires_per_second))
+            views.append(LaneView(lane, weight, run_at, in_flight, fires_per_second, crowded))
         return views
 
     async def claim(
-        self, allotments: Sequence[Allotment], until: Instant, token: int, now: Instant
+        self,
+        allotments: Sequence[Allotment],
+        until: Instant,
+        token: int,
+        now: Instant,
+        farther: Mapping[Lane, Instant] = MappingProxyType({}),
     ) -> list[Claim]:
-        """Take what is due until `until`; what is due already comes back started."""
-        lanes = columns([(*lane, take, self.floors.of(lane, now)) for lane, take in allotments], 5)
+        """Take what is due until `until`, in some lanes `farther`; what is due already comes back started."""
+        lanes = [
+            (*lane, take, self.floors.of(lane, now), farther.get(lane, until)) for lane, take in allotments
+        ]
         rows = await self._database.fetch(
-            _sql("claim"), self._cell, *lanes, until, token, self._node_id, self._ttl
+            _sql("claim"), self._cell, *columns(lanes, 6), token, self._node_id, self._ttl
         )
         claims = [Claim(*row, token) for row in rows]  # type: ignore[call-arg]
         self._raise_floors(allotments, claims)

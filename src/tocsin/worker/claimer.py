@@ -4,6 +4,9 @@ One look asks every lane for its next run time; lanes with something due within 
 allotted shares of the free capacity, and one statement claims it all. What is due comes back started and runs
 at once; the rest waits in the timetable. Between looks the claimer sleeps until the next known run time is
 near; notices bring that forward, and an ordinary look happens every so often in case one was lost.
+
+A herd takes longer to claim than the window is long. A look also sees whether a lane is crowded, and such a lane is
+claimed from farther ahead, until few enough are left for the last moments.
 """
 
 import secrets
@@ -26,6 +29,9 @@ from tocsin.worker.timetable import Timetable
 _LOOK_VALID: Final = 200 * MILLISECOND
 _BACKLOG_BATCHES: Final = 4
 _BLOCKED: Final = 50 * MILLISECOND
+_CROWD_BATCHES: Final = 5
+_FAR: Final = 10
+"""How many times the ordinary window crowded lanes are claimed ahead."""
 
 
 class Claimer:
@@ -70,9 +76,9 @@ class Claimer:
     async def run_once(self, now: Instant) -> Report:
         """Look if the last look is old, then claim what the capacity allows."""
         if now - self._looked_at > _LOOK_VALID or not self._views:
-            self._views = [view for view in await self._queue.peek(now) if self._serves(view)]
+            self._views = await self._look(now)
             self._looked_at = now
-        ready = [view for view in self._views if view.next_run_at <= now + self._ahead]
+        ready = [view for view in self._views if view.next_run_at <= now + self._window(view)]
         room = self._room(due=any(view.next_run_at <= now for view in ready))
         self.blocked = bool(ready) and room <= 0
         if self.blocked:
@@ -82,7 +88,8 @@ class Claimer:
         allotments = allot(ready, room, self._shares.caps(ready, self._held(), now))
         if not allotments:
             return Report(again_at=now + _BLOCKED)  # every tenant that has work is at its limit
-        claims = await self._queue.claim(allotments, now + self._ahead, secrets.randbits(63), now)
+        farther = {view.lane: now + self._window(view) for view in ready if view.crowded}
+        claims = await self._queue.claim(allotments, now + self._ahead, secrets.randbits(63), now, farther)
         self._shares.spend(claims)
         await self._failpoints.reach("claimer.claimed")
         self._telemetry.claimed.inc(len(claims))
@@ -94,6 +101,15 @@ class Claimer:
     def forget_look(self) -> None:
         """Something new is in the queue: the next run looks again."""
         self._looked_at = 0
+
+    async def _look(self, now: Instant) -> list[LaneView]:
+        views = await self._queue.peek(now, _CROWD_BATCHES * self._batch, now + _FAR * self._ahead)
+        return [view for view in views if self._serves(view)]
+
+    def _window(self, view: LaneView) -> Span:
+        """How far ahead a lane is claimed. Under a tenant's limit not far: what is held counts as in flight."""
+        limited = view.in_flight is not None or view.fires_per_second is not None
+        return _FAR * self._ahead if view.crowded and not limited else self._ahead
 
     def _held(self) -> Iterator[Claim]:
         """Everything this worker has claimed and not yet settled."""

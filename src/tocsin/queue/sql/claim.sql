@@ -4,8 +4,9 @@
 -- clock is started in the same statement; the rest is held by the worker until its instant.
 -- Zero rows: nothing ready in these lanes.
 WITH lane AS (
-    SELECT * FROM unnest($2::text[], $3::smallint[], $4::integer[], $5::integer[], $6::timestamptz[])
-        AS l (queue, priority, tenant_id, take, floor)
+    SELECT *
+    FROM unnest($2::text[], $3::smallint[], $4::integer[], $5::integer[], $6::timestamptz[], $7::timestamptz[])
+        AS l (queue, priority, tenant_id, take, floor, until)
 ), claimed AS (
     UPDATE executions e
     SET claim_token = $8, node_id = $9,
@@ -19,7 +20,7 @@ WITH lane AS (
             SELECT r.ctid FROM executions r
             WHERE r.cell = $1 AND r.queue = lane.queue AND r.priority = lane.priority
               AND r.tenant_id = lane.tenant_id AND r.claim_token IS NULL
-              AND r.run_at >= lane.floor AND r.run_at <= $7
+              AND r.run_at >= lane.floor AND r.run_at <= lane.until
             ORDER BY r.run_at
             LIMIT lane.take
             FOR UPDATE SKIP LOCKED
