@@ -4,6 +4,8 @@
 """
 
 import argparse
+import asyncio
+import signal
 import statistics
 import time
 from collections.abc import Awaitable, Callable
@@ -21,6 +23,11 @@ SINGLES = 3000
 
 
 async def main(options: argparse.Namespace) -> None:
+    running = asyncio.current_task()
+    assert running
+    asyncio.get_running_loop().add_signal_handler(
+        signal.SIGTERM, running.cancel
+    )  # so that no worker is left behind
     console = Console(width=150)
     table = Table("peer", "measure", "median (min–max)", box=None, header_style="bold")
     async with installation() as place:

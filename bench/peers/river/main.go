@@ -138,7 +138,9 @@ func work(ctx context.Context, pool *pgxpool.Pool, opts options) {
 
 type minutely struct{}
 
-func (minutely) Next(current time.Time) time.Time { return current.Truncate(time.Minute).Add(time.Minute) }
+func (minutely) Next(current time.Time) time.Time {
+	return current.Truncate(time.Minute).Add(time.Minute)
+}
 
 // everyMinute makes jobs that belong to the minute they are made in.
 func everyMinute(count int) []*river.PeriodicJob {
