@@ -20,6 +20,22 @@ def test_a_job_created_two_seconds_ahead_fires_on_time(url: str, tmp_path: Path)
     run(scenario())
 
 
+def test_exact_jobs_fire_once_each_and_what_is_cancelled_in_time_does_not(url: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Fleet(url, tmp_path, nodes=2, ttl=10.0) as fleet:
+            start = now() + 4 * SECOND
+            made = [
+                await fleet.load.one_off(start + shift * 20_000, precision="exact") for shift in range(60)
+            ]
+            for create in made[::3]:
+                await fleet.load.cancel_job(create)
+            await fleet.judge()
+            assert 40 <= len(fleet.sink.hits) < 60
+            report_lags([hit.received_at - hit.key.fire_at for hit in fleet.sink.hits])
+
+    run(scenario())
+
+
 def test_every_second_fires_on_every_second_without_drift(url: str, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Fleet(url, tmp_path, nodes=1, ttl=10.0) as fleet:

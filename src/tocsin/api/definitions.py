@@ -105,6 +105,7 @@ def as_created(job: NewJob, now: Instant) -> wire.Job:
         misfire=wire.misfire_view(policies.misfire),
         overlap=policies.overlap,
         limit=policies.limit,
+        precision=policies.precision,
         next_fire_at=format_instant(job.fire_at),
         fire_count=0,
         version=1,

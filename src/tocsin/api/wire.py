@@ -29,7 +29,16 @@ from tocsin.domain.keys import Scope
 from tocsin.domain.lifecycle import State
 from tocsin.domain.limits import Count, Rate, TenantLimits
 from tocsin.domain.outcome import Attempt, Outcome, Verdict
-from tocsin.domain.policy import Limit, Misfire, MisfirePolicy, Overlap, Policies, Retry, StartWithin
+from tocsin.domain.policy import (
+    Limit,
+    Misfire,
+    MisfirePolicy,
+    Overlap,
+    Policies,
+    Precision,
+    Retry,
+    StartWithin,
+)
 from tocsin.domain.schedule import MAX_RULES, Schedule
 from tocsin.domain.secrets import SecretText
 from tocsin.domain.target import Target
@@ -93,6 +102,7 @@ class JobBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     misfire: Misfire | MisfirePolicy = Misfire()
     overlap: Overlap = Overlap.ALLOW
     limit: Limit | None = None
+    precision: Precision = Precision.NORMAL
 
 
 class NewJob(JobBody, frozen=True):
@@ -117,6 +127,7 @@ class JobPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     misfire: Misfire | MisfirePolicy | UnsetType = UNSET
     overlap: Overlap | UnsetType = UNSET
     limit: Limit | UnsetType | None = UNSET
+    precision: Precision | UnsetType = UNSET
 
 
 class RetryView(Retry, frozen=True, omit_defaults=False):
@@ -148,6 +159,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     misfire: MisfireView
     overlap: Overlap
     limit: Limit | None
+    precision: Precision
     next_fire_at: Time | None
     fire_count: int
     version: int
@@ -585,7 +597,13 @@ def limits_view(limits: TenantLimits) -> Limits:
 def definition_of(new: JobBody, schedule: Schedule) -> Definition:
     """The domain's view of a request."""
     policies = Policies(
-        new.retry, misfire_of(new.misfire), new.overlap, new.timeout, new.start_within, new.limit
+        new.retry,
+        misfire_of(new.misfire),
+        new.overlap,
+        new.timeout,
+        new.start_within,
+        new.limit,
+        new.precision,
     )
     return Definition(
         schedule, new.target, new.name, new.description, new.queue, new.priority, tuple(new.tags), policies
@@ -631,6 +649,7 @@ def job_view(row: Any, note: str | None = None) -> Job:
         misfire=misfire_view(policies.misfire),
         overlap=policies.overlap,
         limit=policies.limit,
+        precision=policies.precision,
         next_fire_at=time_of(row["next_fire_at"]) if row["state"] in ("active", "paused") else None,
         fire_count=row["fire_count"],
         version=row["version"],

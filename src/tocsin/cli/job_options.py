@@ -20,7 +20,7 @@ from tocsin.cli.schedule_options import (
     says_when,
     written_schedule,
 )
-from tocsin.domain.policy import MisfirePolicy, Overlap
+from tocsin.domain.policy import MisfirePolicy, Overlap, Precision
 
 NAME_OPTION: Final = click.option("--name", help="A name; unique among recurring jobs.")
 JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
@@ -96,6 +96,11 @@ JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
         type=click.Choice([str(one) for one in Overlap]),
         help="When an earlier execution still runs.  [default: allow]",
     ),
+    click.option(
+        "--precision",
+        type=click.Choice([str(one) for one in Precision]),
+        help="exact aims below a millisecond; what is cancelled later than 500 ms before may fire.  [default: normal]",
+    ),
     click.option("--limit-key", metavar="KEY", help="Share a limit with all jobs that name this key."),
     click.option("--limit-parallel", type=int, metavar="N", help="The most executions of the key at once."),
     click.option("--limit-rate", type=int, metavar="N", help="The most starts of the key per --limit-per."),
@@ -112,6 +117,7 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "timeout": ("timeout",),
     "start_within": ("start_within",),
     "overlap": ("overlap",),
+    "precision": ("precision",),
     "idempotency_key": ("idempotency_key",),
     "max_attempts": ("retry", "max_attempts"),
     "initial_backoff": ("retry", "initial_backoff"),

@@ -93,6 +93,13 @@ class Overlap(StrEnum):
     REPLACE = "replace"  # the older one is asked to stop, the new one follows
 
 
+class Precision(StrEnum):
+    """How close to its instant an execution fires."""
+
+    NORMAL = "normal"  # within milliseconds when the fleet is idle
+    EXACT = "exact"  # below a millisecond: started ahead, fired by a timer of its own
+
+
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Over all jobs of a tenant that share `key`, and over the whole fleet: at most `max_parallel` executions at
     once, and at most `rate` starts per `per`, evenly spaced."""
@@ -112,6 +119,7 @@ class Policies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     timeout: WrittenTimeout | None = None
     start_within: StartWithin | None = None
     limit: Limit | None = None
+    precision: Precision = Precision.NORMAL
 
 
 @lru_cache(maxsize=4096)

@@ -37,6 +37,8 @@ class Claim(msgspec.Struct):
     token: int
     slot: int | None = None
     """Which of its limit key's slots it has, if it passed the gate in this process."""
+    fired_at: Instant | None = None
+    """When it fired, if it had started before."""
 
     @property
     def key(self) -> ExecutionKey:
@@ -67,6 +69,7 @@ class Overdue(msgspec.Struct, frozen=True):
     limit_key: str | None
     tenant_id: int
     slot: int | None = None
+    fired_at: Instant | None = None
 
     @property
     def key(self) -> ExecutionKey:
@@ -129,7 +132,8 @@ def finish_columns(finishes: Sequence[Finish]) -> list[list[Any]]:
             finish.reason,
             finish.fingerprint,
             finish.claim.version,
+            finish.claim.fired_at,
         )
         for finish in finishes
     ]
-    return columns(rows, 9)
+    return columns(rows, 10)

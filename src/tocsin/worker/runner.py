@@ -14,14 +14,15 @@ import structlog
 
 from tocsin.clock import Clock
 from tocsin.domain.ids import ExecutionKey, execution_text
-from tocsin.domain.instant import SECOND, Span
+from tocsin.domain.instant import SECOND, Instant, Span
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import Outcome, Postponed, Verdict
+from tocsin.domain.outcome import SUCCEEDED, Outcome, Postponed, Verdict
 from tocsin.domain.policy import Policies
 from tocsin.domain.target import NoopTarget, Target, timeout_of
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim
 from tocsin.telemetry import Telemetry
+from tocsin.worker.alarm import Alarm
 from tocsin.worker.settler import Settlement, Settler, lost_by_stopping
 
 _CALLS_REMEMBERED: Final = 8192
@@ -64,6 +65,7 @@ class Runner:
         # By claim, not by execution: one that was lost and claimed again may be under way twice for a moment.
         self._tasks: dict[tuple[ExecutionKey, int], tuple[Claim, asyncio.Task[None]]] = {}
         self._calls: dict[tuple[str | None, str | None], Call] = {}
+        self._alarm = Alarm(clock, self._fire)
         self.freed: Callable[[], None] = lambda: None
 
     @property
@@ -73,11 +75,25 @@ class Runner:
 
     def claims(self) -> list[Claim]:
         """Claims of the attempts under way."""
-        return [claim for claim, _ in self._tasks.values()]
+        return [*(claim for claim, _ in self._tasks.values()), *self._alarm]
 
     def run(self, claims: Sequence[Claim]) -> None:
-        """Begin attempts that have been started in the database."""
+        """Begin attempts that have been started in the database; those started ahead, on their instant."""
         now = self._clock.now()
+        if ahead := [claim for claim in claims if claim.run_at > now]:
+            self._alarm.set(ahead)
+            claims = [claim for claim in claims if claim.run_at <= now]
+        if claims:
+            self._begin(claims, now)
+
+    def _fire(self, claims: list[Claim]) -> None:
+        """The instant has come of claims that were started ahead of it."""
+        now = self._clock.now()
+        for claim in claims:
+            claim.started_at = claim.fired_at = now
+        self._begin(claims, now)
+
+    def _begin(self, claims: Sequence[Claim], now: Instant) -> None:
         self._telemetry.started.inc(len(claims))
         self._telemetry.lag.observe(
             [
@@ -92,7 +108,10 @@ class Runner:
                 continue
             call = self._calls.get((claim.target, claim.policies)) or self._read(claim)
             if type(call.target) is NoopTarget:
-                trivial.append(claim)
+                if claim.fired_at is None:
+                    trivial.append(claim)
+                else:
+                    self._settler.put(Settlement(claim, SUCCEEDED, now))
             else:
                 task = asyncio.create_task(self._attempt(claim, call))
                 self._tasks[claim.key, claim.token] = (claim, task)
@@ -110,15 +129,20 @@ class Runner:
         """Cancel an attempt on request; it ends as cancelled."""
         if entry := self._tasks.get((claim.key, claim.token)):
             entry[1].cancel()
+        elif self._alarm.drop(claim):
+            self._settler.put(Settlement(claim, _CANCELLED, self._clock.now()))
 
     def abandon(self, claim: Claim) -> None:
         """Give up an attempt whose claim was lost."""
-        if entry := self._tasks.pop((claim.key, claim.token), None):
+        entry = self._tasks.pop((claim.key, claim.token), None)
+        if entry is not None:
             entry[1].cancel()
+        if entry is not None or self._alarm.drop(claim):
             self._telemetry.stale_writes.labels("heartbeat").inc()
 
     async def drain(self, seconds: float) -> None:
         """Wait for the attempts under way; give up what takes longer."""
+        await self._alarm.close()
         tasks = [task for _, task in self._tasks.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)

@@ -1,4 +1,4 @@
-"""Claims that wait in memory for their instant.
+"""Claims that wait in memory for their instant, `exact` ones for a moment before it.
 
 What enters: executions claimed up to a couple of seconds ahead. What leaves: those whose run time has come, to
 be started; and everything at once when the worker drains. What may be lost: nothing. The timetable is a copy;
@@ -7,9 +7,14 @@ if the process dies, the claims in the database pass their deadline and are give
 
 import heapq
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import msgspec
 
 from tocsin.domain.instant import Instant
+from tocsin.domain.policy import Policies, Precision
 from tocsin.queue.claims import Claim
+from tocsin.worker.alarm import ARMED_BEFORE
 
 
 class Timetable:
@@ -30,12 +35,13 @@ class Timetable:
         before = self.next_at()
         for claim in claims:
             self._order += 1  # ties keep their order and never compare claims
-            heapq.heappush(self._heap, (claim.run_at, self._order, claim))
+            start_at = claim.run_at - ARMED_BEFORE if is_exact(claim.policies) else claim.run_at
+            heapq.heappush(self._heap, (start_at, self._order, claim))
         after = self.next_at()
         return after is not None and (before is None or after < before)
 
     def next_at(self) -> Instant | None:
-        """When the next claim is due."""
+        """When the next claim is to be started."""
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now: Instant, limit: int) -> list[Claim]:
@@ -50,3 +56,13 @@ class Timetable:
         claims = list(self)
         self._heap.clear()
         return claims
+
+
+@lru_cache(maxsize=8192)
+def is_exact(policies: str | None) -> bool:
+    """Whether a job's policies ask for an exact instant."""
+    return policies is not None and _precision(policies) is Precision.EXACT
+
+
+def _precision(policies: str) -> Precision:
+    return msgspec.json.decode(policies, type=Policies).precision

@@ -33,7 +33,7 @@ WITH asked AS (
             WHERE h.cell = solos.cell AND h.job_id = solos.job_id AND h.fire_at = solos.fire_at)
     RETURNING cell, job_id, fire_at
 ), started AS (
-    UPDATE executions e SET started_at = coalesce(e.started_at, tocsin_now())
+    UPDATE executions e SET started_at = coalesce(e.started_at, greatest(tocsin_now(), e.run_at))
     FROM granted g
     WHERE e.cell = ANY (ARRAY[g.cell]) AND e.job_id = g.job_id AND e.fire_at = g.fire_at
     RETURNING e.job_id, e.fire_at, e.started_at

@@ -1,0 +1,49 @@
+"""(d) Idle lag: executions at random instants, one at a time, on a fleet that has nothing else to do.
+
+    .venv/bin/python -m bench.spread [--count 400] [--seconds 20]
+"""
+
+import argparse
+import random
+
+import uvloop
+
+from bench.herd import Lag, lag_of_history
+from bench.installation import Installation, installation
+from tocsin.clock import system_now
+from tocsin.domain.instant import SECOND
+from tocsin.domain.policy import Policies, Precision
+
+ENGINES = 2
+
+
+async def spread(place: Installation, count: int, seconds: int, precision: Precision, seed: int = 1) -> Lag:
+    """Lag of executions spread over some seconds."""
+    rng = random.Random(seed)
+    await place.empty()
+    await place.start("engine", ENGINES)
+    start = system_now() + 5 * SECOND
+    for _ in range(count):
+        due_at = start + rng.randrange(seconds * SECOND)
+        await place.add_one_offs(1, due_at, policies=Policies(precision=precision))
+    await place.wait_until_done()
+    await place.stop()
+    return await lag_of_history(place)
+
+
+async def main(count: int, seconds: int) -> None:
+    async with installation() as place:
+        for precision in Precision:
+            lag = await spread(place, count, seconds, precision)
+            print(
+                f"{precision:<7} {count} instants in {seconds} s: start lag p50 {lag.p50:.2f} ms, p99 {lag.p99:.2f} ms,"
+                f" max {lag.max:.2f} ms, earliest {lag.first:.3f} ms"
+            )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m bench.spread", description=__doc__.partition("\n")[0])
+    parser.add_argument("--count", type=int, default=400)
+    parser.add_argument("--seconds", type=int, default=20)
+    options = parser.parse_args()
+    uvloop.run(main(options.count, options.seconds))

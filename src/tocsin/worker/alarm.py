@@ -1,0 +1,144 @@
+"""The timer of `exact` executions: they are started in the database a moment before their instant, and wait here.
+
+A start is a durable write and takes a millisecond or more, so an execution that must fire within one cannot ask at its
+instant. It asks `ARMED_BEFORE` earlier: that is the last moment at which a cancellation is certain to keep it from
+firing. The kernel's own timer then wakes the process a little early, and the rest is waited for by looking at the
+clock, never past it: nothing fires early, by the database's clock as well as this process knows it.
+"""
+
+import asyncio
+import ctypes
+import heapq
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from tocsin.clock import Clock
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
+from tocsin.queue.claims import Claim
+
+ARMED_BEFORE: Final[Span] = 500 * MILLISECOND
+# What a wake-up by the kernel is late by on a quiet machine; so long the process looks at the clock instead.
+_SPUN: Final[Span] = 300
+_CLOCK_MONOTONIC: Final = 1
+_NONBLOCK_CLOEXEC: Final = 0o4000 | 0o2000000
+
+
+class Alarm:
+    """Claims that have started and wait for their very instant; `fire` is called with each batch."""
+
+    def __init__(self, clock: Clock, fire: Callable[[list[Claim]], None]) -> None:
+        self._clock = clock
+        self._fire = fire
+        self._heap: list[tuple[Instant, int, Claim]] = []
+        self._order = 0
+        self._timer: KernelTimer | LoopTimer | None = None
+        self._rung_out = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __iter__(self) -> Iterator[Claim]:
+        return (claim for _, _, claim in self._heap)
+
+    def set(self, claims: list[Claim]) -> None:
+        """Fire these on their instant."""
+        for claim in claims:
+            self._order += 1
+            heapq.heappush(self._heap, (claim.run_at, self._order, claim))
+        self._set_timer()
+
+    def drop(self, claim: Claim) -> bool:
+        """Forget a claim that must not fire any more. Whether it was there."""
+        kept = [entry for entry in self._heap if entry[2] is not claim]
+        dropped = len(kept) < len(self._heap)
+        self._heap = kept
+        heapq.heapify(self._heap)
+        self._rung_out.set()
+        return dropped
+
+    async def close(self) -> None:
+        """Wait until everything has fired, which is soon, and give the kernel's timer back."""
+        while self._heap:
+            self._rung_out.clear()
+            await self._rung_out.wait()
+        if self._timer is not None:
+            self._timer.close()
+            self._timer = None
+
+    def _set_timer(self) -> None:
+        if not self._heap:
+            return
+        if self._timer is None:
+            self._timer = new_timer(self._ring)
+        self._timer.set(max(1, self._heap[0][0] - self._clock.now() - _SPUN))
+
+    def _ring(self) -> None:
+        if self._heap and self._heap[0][0] - self._clock.now() <= _SPUN:
+            instant = self._heap[0][0]
+            while self._clock.now() < instant:
+                pass
+            due = []
+            while self._heap and self._heap[0][0] <= instant:
+                due.append(heapq.heappop(self._heap)[2])
+            self._fire(due)
+            self._rung_out.set()
+        self._set_timer()
+
+
+class LoopTimer:
+    """Where the kernel has no timer that can be waited for: the event loop's own, to the millisecond."""
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self._ring = ring
+        self._handle: asyncio.TimerHandle | None = None
+
+    def set(self, wait: Span) -> None:
+        """Ring after so long; an earlier setting is forgotten."""
+        self.close()
+        self._handle = asyncio.get_running_loop().call_later(wait / SECOND, self._ring)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+
+
+class KernelTimer:
+    """A timerfd on the event loop: rings within a few hundred microseconds."""
+
+    def __init__(self, ring: Callable[[], None], libc: ctypes.CDLL) -> None:
+        self._libc = libc
+        self._file = libc.timerfd_create(_CLOCK_MONOTONIC, _NONBLOCK_CLOEXEC)
+        if self._file < 0:
+            raise OSError(ctypes.get_errno(), "timerfd_create")
+        self._ring = ring
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._file, self._read)
+
+    def set(self, wait: Span) -> None:
+        """Ring after so long; an earlier setting is forgotten."""
+        seconds, microseconds = divmod(wait, SECOND)
+        setting = (ctypes.c_long * 4)(0, 0, seconds, microseconds * 1000)
+        self._libc.timerfd_settime(self._file, 0, setting, None)
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._file)
+        os.close(self._file)
+
+    def _read(self) -> None:
+        try:
+            os.read(self._file, 8)
+        except BlockingIOError:
+            return  # it was set anew in the meantime
+        self._ring()
+
+
+def new_timer(ring: Callable[[], None]) -> KernelTimer | LoopTimer:
+    """The best timer that this system has."""
+    if sys.platform != "linux":
+        return LoopTimer(ring)
+    try:
+        return KernelTimer(ring, ctypes.CDLL(None, use_errno=True))
+    except (OSError, AttributeError):
+        return LoopTimer(ring)

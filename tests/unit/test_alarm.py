@@ -1,0 +1,93 @@
+"""The timer of `exact` executions: in order, never early, nothing that was dropped, nothing left behind."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+from tocsin.clock import DatabaseClock
+from tocsin.domain.ids import new_job_id
+from tocsin.domain.instant import MILLISECOND, Instant
+from tocsin.queue.claims import Claim
+from tocsin.worker import alarm
+from tocsin.worker.alarm import Alarm, LoopTimer
+
+
+def claim_at(run_at: Instant) -> Claim:
+    return Claim(
+        new_job_id(run_at), run_at, 1, "default", 5, run_at, run_at, None, run_at, run_at, 1, 0, None, None, None,
+        None, "{}", "{}", 1, 7,
+    )  # fmt: skip
+
+
+Story = Callable[[Alarm, DatabaseClock, list[tuple[Instant, Claim]]], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture(params=["the kernel's timer", "the loop's timer"])
+def play(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[Story], None]:
+    """Runs a story with each kind of timer; what fired is noted with the instant at which it did."""
+    if "loop" in request.param:
+        monkeypatch.setattr(alarm, "new_timer", LoopTimer)
+
+    def run(story: Story) -> None:
+        async def scenario() -> None:
+            clock = DatabaseClock()
+            fired: list[tuple[Instant, Claim]] = []
+            ringing = Alarm(clock, lambda claims: fired.extend((clock.now(), claim) for claim in claims))
+            await story(ringing, clock, fired)
+            await ringing.close()
+            assert len(ringing) == 0
+
+        uvloop.run(scenario())
+
+    return run
+
+
+def test_claims_fire_in_order_and_never_early(play: Callable[[Story], None]) -> None:
+    async def story(ringing: Alarm, clock: DatabaseClock, fired: list[tuple[Instant, Claim]]) -> None:
+        start = clock.now() + 20 * MILLISECOND
+        claims = [claim_at(start + n * 700) for n in (5, 0, 3, 1, 4, 2, 2, 2)]
+        ringing.set(claims[:4])
+        ringing.set(claims[4:])
+        await ringing.close()
+        assert [claim.run_at for _, claim in fired] == sorted(claim.run_at for claim in claims)
+        assert all(at >= claim.run_at for at, claim in fired)
+
+    play(story)
+
+
+def test_what_lies_in_the_past_fires_at_once(play: Callable[[Story], None]) -> None:
+    async def story(ringing: Alarm, clock: DatabaseClock, fired: list[tuple[Instant, Claim]]) -> None:
+        ringing.set([claim_at(clock.now() - MILLISECOND)])
+        await ringing.close()
+        assert len(fired) == 1
+
+    play(story)
+
+
+def test_what_was_dropped_does_not_fire_and_the_others_do(play: Callable[[Story], None]) -> None:
+    async def story(ringing: Alarm, clock: DatabaseClock, fired: list[tuple[Instant, Claim]]) -> None:
+        first, second = (claim_at(clock.now() + n * 10 * MILLISECOND) for n in (1, 2))
+        ringing.set([first, second])
+        assert ringing.drop(first)
+        assert not ringing.drop(first)
+        await ringing.close()
+        assert [claim for _, claim in fired] == [second]
+
+    play(story)
+
+
+def test_closing_waits_for_what_is_armed_also_if_it_is_dropped_meanwhile(play: Callable[[Story], None]) -> None:
+    async def story(ringing: Alarm, clock: DatabaseClock, fired: list[tuple[Instant, Claim]]) -> None:
+        late = claim_at(clock.now() + 3_600_000 * MILLISECOND)
+        ringing.set([late])
+        closing = asyncio.create_task(ringing.close())
+        await asyncio.sleep(0)
+        assert not closing.done()
+        ringing.drop(late)
+        await closing
+        assert not fired
+
+    play(story)
