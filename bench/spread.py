@@ -1,6 +1,6 @@
 """(d) Idle lag: executions at random instants, one at a time, on a fleet that has nothing else to do.
 
-    .venv/bin/python -m bench.spread [--count 400] [--seconds 20]
+.venv/bin/python -m bench.spread [--count 400] [--seconds 20]
 """
 
 import argparse

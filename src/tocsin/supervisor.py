@@ -91,13 +91,17 @@ async def _ensure_admin_key(store: KeyStore, settings: Settings, *, announce: bo
 
 
 def _keep_secret(file: Path, text: str) -> None:
-    """Readable by the owner only, from its first moment on."""
+    """Readable by the owner only, from its first moment on, and never there in part."""
     file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_name(f".{file.name}.new")
     with contextlib.suppress(FileNotFoundError):
-        file.unlink()
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        unfinished.unlink()
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as out:
         out.write(text + "\n")
+        out.flush()
+        os.fsync(out.fileno())
+    unfinished.replace(file)
 
 
 class Child:

@@ -123,8 +123,10 @@ class Load:
         if answer.status == 409:
             cancel.answer = "too_late"
         elif answer.status == 200:
-            # A job answers how many executions it called off, an execution answers with its state.
-            done = answer.body.get("cancelled") == 1 or answer.body.get("state") == "cancelled"
+            # A job answers how many executions it called off, an execution answers with its state; one that had started
+            # may have been stopped before the answer was written, and says so by its start.
+            called_off = answer.body.get("state") == "cancelled" and answer.body.get("started_at") is None
+            done = answer.body.get("cancelled") == 1 or called_off
             cancel.answer = "cancelled" if done else "asked_to_stop"
         return cancel
 

@@ -622,7 +622,9 @@ def test_a_calendar_is_kept_used_and_deleted(tocsin: Cli, name: str, tmp_path: P
 
 
 def test_a_calendar_names_what_is_wrong(tocsin: Cli, tmp_path: Path) -> None:
-    assert "is not an RFC 3339 instant" in tocsin.refused("calendars", "put", "x", "--range", "2030-12-24/2030-12-27")
+    assert "is not an RFC 3339 instant" in tocsin.refused(
+        "calendars", "put", "x", "--range", "2030-12-24/2030-12-27"
+    )
     assert "give --range" in tocsin.refused("calendars", "put", "x", code=2)
     assert "has no slash" in tocsin.refused("calendars", "put", "x", "--range", "2030", code=2)
     file = tmp_path / "no.json"
