@@ -2,8 +2,9 @@
 
     .venv/bin/python -m bench.create [--runs 3] [--count 100000] [--singles 20000]
 
-Batches: one-offs as NDJSON through ``POST /v1/jobs:batch`` of a real `tocsin api` process, ten thousand per request,
-one request after the other; beside it the same rows (a job and its execution each) inserted by one `unnest` statement,
+Two `tocsin api` processes share the port, as many as there are cores.
+
+Batches: one-offs as NDJSON through ``POST /v1/jobs:batch``, ten thousand per request, two requests at a time; beside it the same rows (a job and its execution each) inserted by one `unnest` statement,
 a thousand at a time, with everything prepared beforehand and nothing but the database at work.
 
 Singles: ``POST /v1/jobs`` with 64 requests in flight over kept connections; beside it the same rows by plain SQL from
@@ -35,6 +36,7 @@ KEY = "a-key-for-measuring"
 PER_REQUEST = 10_000
 PER_STATEMENT = 1000
 IN_FLIGHT = 64
+API_PROCESSES = 2
 TARGET = {"kind": "http", "url": "https://hooks.example.com/orders/17/remind", "body": {"order": 17}}
 INSERT = """
 WITH given AS (
@@ -57,7 +59,7 @@ async def main(runs: int, count: int, singles: int) -> None:
     async with installation() as place:
         await KeyStore(place.database).put_bootstrap(KEY)
         port = free_port()
-        await place.start("api", port=port)
+        await place.start("api", API_PROCESSES, port=port, share_port="true")
         measured: dict[str, list[float]] = {name: [] for name in ("batch", "unnest", "single", "commit")}
         for _ in range(runs):
             measured["batch"].append(await timed(place, count, lambda: send_batches(port, count)))
@@ -95,27 +97,77 @@ def body_of_one() -> dict[str, Any]:
 async def send_batches(port: int, count: int) -> None:
     """Ten thousand lines per request."""
     line = json.dumps(body_of_one()).encode()
-    connection = await Connection.open(port)
-    for start in range(0, count, PER_REQUEST):
-        lines = b"\n".join([line] * min(PER_REQUEST, count - start))
-        status, answer = await connection.post("/v1/jobs:batch", lines, "application/x-ndjson")
-        assert status == 200, answer[:500]
-    connection.close()
+    starts = iter(range(0, count, PER_REQUEST))
+
+    async def client() -> None:
+        connection = await Connection.open(port)
+        for start in starts:
+            lines = b"\n".join([line] * min(PER_REQUEST, count - start))
+            status, answer = await connection.post("/v1/jobs:batch", lines, "application/x-ndjson")
+            assert status == 200, answer[:500]
+        connection.close()
+
+    await asyncio.gather(*(client() for _ in range(API_PROCESSES)))
 
 
 async def send_singles(port: int, count: int) -> None:
     """Each client sends the next job as soon as its last one was answered."""
-    body = json.dumps(body_of_one()).encode()
     left = iter(range(count))
+    loop = asyncio.get_running_loop()
+    request = _post("/v1/jobs", json.dumps(body_of_one()).encode(), "application/json")
+    clients = [
+        (await loop.create_connection(lambda: SingleClient(request, left), "127.0.0.1", port))[1]
+        for _ in range(IN_FLIGHT)
+    ]
+    await asyncio.gather(*(client.done for client in clients))
 
-    async def client() -> None:
-        connection = await Connection.open(port)
-        for _ in left:
-            status, answer = await connection.post("/v1/jobs", body, "application/json")
-            assert status == 201, answer[:500]
-        connection.close()
 
-    await asyncio.gather(*(client() for _ in range(IN_FLIGHT)))
+class SingleClient(asyncio.Protocol):
+    """Sends the same creation again and again; as light as a load generator can be, for it shares the cores."""
+
+    def __init__(self, request: bytes, left: Iterator[int]) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._request = request
+        self._left = left
+        self._answer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: Any = transport
+        self._next()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_exception(error or ConnectionResetError("the API closed the connection"))
+
+    def data_received(self, data: bytes) -> None:
+        self._answer += data
+        head, complete, body = self._answer.partition(b"\r\n\r\n")
+        if not complete or len(body) < _length(head):
+            return
+        if head[9:12] != b"201":
+            self.done.set_exception(AssertionError(self._answer[:500]))
+            return
+        self._answer = b""
+        self._next()
+
+    def _next(self) -> None:
+        if next(self._left, None) is None:
+            self.done.set_result(None)
+            self._transport.close()
+        else:
+            self._transport.write(self._request)
+
+
+def _post(path: str, body: bytes, kind: str) -> bytes:
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {KEY}\r\ncontent-type: {kind}\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def _length(head: bytes) -> int:
+    return int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
 
 
 def insert_in_chunks(place: Installation, count: int) -> Callable[[], Awaitable[None]]:
@@ -177,15 +229,10 @@ class Connection:
         return cls(*await asyncio.open_connection("127.0.0.1", port))
 
     async def post(self, path: str, body: bytes, kind: str) -> tuple[int, bytes]:
-        head = (
-            f"POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {KEY}\r\ncontent-type: {kind}\r\n"
-            f"content-length: {len(body)}\r\n\r\n"
-        )
-        self._writer.write(head.encode() + body)
+        self._writer.write(_post(path, body, kind))
         await self._writer.drain()
         answer = await self._reader.readuntil(b"\r\n\r\n")
-        length = answer.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
-        return int(answer[9:12]), await self._reader.readexactly(int(length))
+        return int(answer[9:12]), await self._reader.readexactly(_length(answer))
 
     def close(self) -> None:
         self._writer.close()

@@ -1,6 +1,6 @@
 """(b) Drain: how fast due executions run to the end, with full history, beside PostgreSQL's own limit.
 
-The limit is the same claim and finish statements over the same rows from the same number of processes, with
+The limit is the same claim and settle statements over the same rows from the same number of processes, with
 nothing in between: no targets, no policies, no metrics.
 """
 
@@ -18,7 +18,7 @@ from tocsin.db.pool import open_database
 from tocsin.domain.instant import SECOND
 from tocsin.domain.policy import Policies
 from tocsin.queue.lanes import Allotment, Lane
-from tocsin.queue.postgres import Finish, PostgresQueue
+from tocsin.queue.postgres import PostgresQueue
 
 LANE = Lane("default", 5, 1)
 
@@ -81,6 +81,5 @@ async def _pump_until_empty(url: str, ready, go) -> None:  # type: ignore[no-unt
             await settling
         if not claims:
             break
-        finishes = [Finish(claim, "succeeded", now) for claim in claims]
-        settling = asyncio.create_task(queue.finish(finishes))
+        settling = asyncio.create_task(queue.succeed(claims, now))
     await database.close()

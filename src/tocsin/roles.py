@@ -254,7 +254,12 @@ class Node:
     def _api(self, context: Context, stop: asyncio.Event) -> asyncio.Task[None]:
         settings = self._settings
         serving = serve(
-            Application(context), settings.host, settings.port, stop, trusted_proxies=settings.trusted_proxies
+            Application(context),
+            settings.host,
+            settings.port,
+            stop,
+            trusted_proxies=settings.trusted_proxies,
+            share_port=settings.share_port,
         )
         return asyncio.create_task(serving, name="api")
 

@@ -39,6 +39,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 8420
     engines: int = 0
     """Engine processes started by `serve`; 0 means one per core."""
+    share_port: bool = False
+    """Whether other API processes on this machine may listen on the same port; the kernel shares out connections."""
 
     lease_ttl: float = 10.0
     """Seconds a shard lease lasts without renewal; takeover happens within this and a little more."""

@@ -15,12 +15,11 @@ from tocsin.domain.errors import Refused
 _log = structlog.get_logger()
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, *, share_port: bool = False) -> socket.socket:
     """A listening socket, or a clear word about why there is none."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
-        )
+        return socket.create_server((host, port), family=family, backlog=2048, reuse_port=share_port)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise Refused(
@@ -43,10 +42,16 @@ class _Server(uvicorn.Server):
 
 
 async def serve(
-    app: Application, host: str, port: int, stop: asyncio.Event, trusted_proxies: Sequence[str] = ()
+    app: Application,
+    host: str,
+    port: int,
+    stop: asyncio.Event,
+    trusted_proxies: Sequence[str] = (),
+    *,
+    share_port: bool = False,
 ) -> None:
     """Answer requests; after `stop`, finish those under way. A trusted proxy says where a request came from."""
-    listener = listen(host, port)
+    listener = listen(host, port, share_port=share_port)
     config = uvicorn.Config(
         app,
         loop="none",

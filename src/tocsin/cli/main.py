@@ -1,6 +1,7 @@
 """The `tocsin` command: processes of the fleet, and everything a person does with them over HTTP."""
 
 import asyncio
+import gc
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -120,6 +121,10 @@ def _run_node(roles: tuple[str, ...], flags: dict[str, Any]) -> None:
     async def work() -> None:
         stop = stop_on_signals()
         await wait_for_database(url, stop)
+        # What was imported stays, and what comes is many small things without cycles: looking through all of it again
+        # and again is a pause in the wrong moment.
+        gc.freeze()
+        gc.set_threshold(10_000, 20, 50)
         if not stop.is_set():
             await Node(settings, roles, url).run(stop)
 

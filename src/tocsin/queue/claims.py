@@ -11,7 +11,7 @@ from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import Instant
 
 
-class Claim(msgspec.Struct):
+class Claim(msgspec.Struct, gc=False):
     """A worker's right to one execution, and all it needs to run it. `target` and `policies` are JSON text,
     None when the job was deleted meanwhile."""
 
@@ -85,7 +85,7 @@ class Overdue(msgspec.Struct, frozen=True):
 Held = Claim | Overdue
 
 
-class Finish(msgspec.Struct, frozen=True):
+class Finish(msgspec.Struct, frozen=True, gc=False):
     """An execution is over: what history will say."""
 
     claim: Held
@@ -96,7 +96,7 @@ class Finish(msgspec.Struct, frozen=True):
     fingerprint: str | None = None
 
 
-class Again(msgspec.Struct, frozen=True):
+class Again(msgspec.Struct, frozen=True, gc=False):
     """An execution tries again: when, the record of the attempt that failed (None if no attempt was made), and how it
     ends instead if it was asked to stop."""
 

@@ -54,7 +54,8 @@ class Claimer:
         shares: TenantShares,
         queues: tuple[str, ...] = (),
     ) -> None:
-        self.interval = ahead * 0.75
+        # What is created due later than this does not send a notice, and is seen by the next look in time.
+        self.interval = ahead
         self._queue = queue
         self._timetable = timetable
         self._runner = runner

@@ -34,7 +34,7 @@ T = TypeVar("T")
 PauseGone = Callable[[Claim, str], Awaitable[bool]]
 
 
-class Settlement(msgspec.Struct, frozen=True):
+class Settlement(msgspec.Struct, frozen=True, gc=False):
     """A claim and what became of it. `ended` overrides the outcome for what never started."""
 
     claim: Claim
