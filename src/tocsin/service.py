@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from tocsin.clock import Clock
-from tocsin.domain.errors import Unavailable
+from tocsin.domain.errors import OwnershipLost, Unavailable
 from tocsin.domain.instant import SECOND, Instant
 
 _FIRST_PAUSE: Final = 0.1
@@ -113,6 +113,8 @@ def _report_failure(name: str, error: Exception, pause: float) -> None:
     """Expected trouble is one line; anything else shows its traceback."""
     if isinstance(error, Unavailable):
         _log.warning("service.unavailable", service=name, error=str(error), retry_in=round(pause, 2))
+    elif isinstance(error, OwnershipLost):
+        _log.warning("service.ownership_lost", service=name, error=str(error), retry_in=round(pause, 2))
     else:
         _log.error(
             "service.failed", service=name, error=repr(error), retry_in=round(pause, 2), exc_info=error

@@ -40,7 +40,9 @@ _log = structlog.get_logger()
 async def supervise(settings: Settings) -> None:
     """Run until stopped."""
     stop = stop_on_signals()
-    listen(settings.host, settings.port, share_port=settings.share_port).close()  # say now what the child would only log
+    listen(
+        settings.host, settings.port, share_port=settings.share_port
+    ).close()  # say now what the child would only log
     embedded = None if settings.database_url else EmbeddedServer(settings.data_dir)
     try:
         url = await embedded.start() if embedded else settings.database_url or ""

@@ -125,6 +125,8 @@ EXPECTED = {
     "overdue": (QUEUE, {"executions_deadline", JOB_KEY}),
     "settled": (QUEUE, set()),
     "free_slots": (QUEUE, {"executions_waiting"}),
+    "start_limited": (QUEUE, {"executions_pkey"}),
+    "succeed_limited": (QUEUE, {"executions_pkey", "executions_waiting"}),
     "due_jobs": (STORE, {"jobs_to_plan"}),
     "write_plan": (STORE, {JOB_KEY}),
 }

@@ -79,7 +79,9 @@ def test_what_was_dropped_does_not_fire_and_the_others_do(play: Callable[[Story]
     play(story)
 
 
-def test_closing_waits_for_what_is_armed_also_if_it_is_dropped_meanwhile(play: Callable[[Story], None]) -> None:
+def test_closing_waits_for_what_is_armed_also_if_it_is_dropped_meanwhile(
+    play: Callable[[Story], None],
+) -> None:
     async def story(ringing: Alarm, clock: DatabaseClock, fired: list[tuple[Instant, Claim]]) -> None:
         late = claim_at(clock.now() + 3_600_000 * MILLISECOND)
         ringing.set([late])

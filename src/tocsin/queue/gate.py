@@ -44,6 +44,26 @@ class Gate:
         await self.give_slots_back(session, [claim for claim in waiting if claim.key not in begun])
         return started
 
+    async def start_limited(self, session: Session, claims: list[Claim], now: Instant) -> list[Claim]:
+        """`pass_through` for claims that nothing but slots may hold back, without a transaction around it: what a crash
+        leaves behind in the middle is a slot that is healed, or a claim that is reclaimed."""
+        await self._make_slots(session, claims)
+        claims.sort(key=_limit_key)  # stable: claims of one key keep their order
+        rows = await session.fetch(
+            _sql("start_limited"), self._cell, *columns(_wanted(claims), 5), *keys_of(claims)
+        )
+        got = set()
+        for place, slot, started_at, _ in rows:
+            claims[place].slot, claims[place].started_at = slot, started_at
+            got.add(place)
+        started = [claim for place, claim in enumerate(claims) if place in got]
+        refused = [claim for place, claim in enumerate(claims) if place not in got]
+        if refused:
+            if not rows or rows[0]["taken"] > len(rows):
+                await self.give_slots_back(session, refused)
+            await self._park(session, [(claim, now + _LOOK_AGAIN) for claim in refused], "slot")
+        return started
+
     def forget(self) -> None:
         """Make sure of every slot again when it is next needed."""
         self._slots_made.clear()
@@ -90,8 +110,7 @@ class Gate:
         if not asking:
             return list(claims)
         await self._make_slots(session, asking)
-        # Stable: claims of one key keep their order.
-        asking.sort(key=lambda claim: (claim.tenant_id, claim.limit_key))
+        asking.sort(key=_limit_key)  # stable: claims of one key keep their order
         rows = await session.fetch(
             _sql("take_slots"), self._cell, *columns(_wanted(asking), 5), *keys_of(asking)
         )
@@ -157,6 +176,15 @@ class Gate:
             )
 
 
+def only_slots(claim: Claim) -> bool:
+    """Whether nothing but a number of slots may hold it back."""
+    return claim.overlap is None and claim.limit_key is not None and limit_of(claim).rate is None
+
+
+def _limit_key(claim: Claim) -> tuple[int, str]:
+    return claim.tenant_id, claim.limit_key or ""
+
+
 def _may_have_slot(claim: Held) -> bool:
     """What a lost worker was told of the limit is not known any more."""
     return claim.limit_key is not None and (
@@ -164,11 +192,11 @@ def _may_have_slot(claim: Held) -> bool:
     )
 
 
-def _wanted(claims: Sequence[Claim]) -> list[tuple[int, str | None, int, int, int]]:
+def _wanted(claims: Sequence[Claim]) -> list[tuple[int, str, int, int, int]]:
     """Of claims sorted by key: each key with its slots, how many of the claims are its own, and how many come before."""
     wanted = []
     before = 0
-    for (tenant_id, key), group in groupby(claims, lambda claim: (claim.tenant_id, claim.limit_key)):
+    for (tenant_id, key), group in groupby(claims, _limit_key):
         own = list(group)
         slots = max(limit_of(claim).max_parallel or 0 for claim in own)
         wanted.append((tenant_id, key, slots, len(own), before))

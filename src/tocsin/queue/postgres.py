@@ -15,7 +15,7 @@ from tocsin.db.pool import Database, Session, columns
 from tocsin.db.statements import statement
 from tocsin.domain.instant import Instant
 from tocsin.queue.claims import Again, Claim, Finish, Held, Overdue, Requeue, finish_columns, keys_of
-from tocsin.queue.gate import Gate, mark_started
+from tocsin.queue.gate import Gate, mark_started, only_slots
 from tocsin.queue.lanes import Allotment, Floors, Lane, LaneView
 
 CELL: Final = 0
@@ -76,6 +76,8 @@ class PostgresQueue:
         `again` says that this was asked before without an answer: what passed then is not asked a second time.
         """
         try:
+            if not again and all(only_slots(claim) for claim in claims):
+                return await self._gate.start_limited(self._database, list(claims), now)
             async with self._database.transaction() as session:
                 begun = await self._begun(session, claims) if again else []
                 passed = {claim.key for claim in begun}
@@ -126,7 +128,12 @@ class PostgresQueue:
         if plain:
             row = await self._database.one(_sql("succeed"), self._cell, *_success(plain, finished_at))
             moved += row["moved"]
-        if gated:
+        if gated and all(claim.overlap is None and claim.slot is not None for claim in gated):
+            slots = [claim.slot for claim in gated]
+            values = _success(gated, finished_at)
+            row = await self._database.one(_sql("succeed_limited"), self._cell, *values, slots)
+            moved += row["moved"]
+        elif gated:
             async with self._database.transaction() as session:
                 moved += await self._end_gated(session, gated, "succeed", *_success(gated, finished_at))
         return [] if moved == len(claims) else await self._not_in_history(claims)

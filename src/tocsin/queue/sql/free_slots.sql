@@ -1,6 +1,7 @@
 -- Give slots back, and let as many waiting executions of their keys try again. Called inside the transaction in
 -- which the attempts ended; the token keeps a late worker from freeing a slot that is somebody else's by now.
--- Whoever does not know the slot ($7) has all of the key looked at. Index: executions_waiting, one probe per key.
+-- Whoever does not know the slot ($7) has all of the key looked at. Index: executions_waiting, one probe per key,
+-- if anybody waits at all.
 WITH freed AS (
     UPDATE limit_slots s SET job_id = NULL, fire_at = NULL, claim_token = NULL
     FROM (
@@ -17,7 +18,11 @@ WITH freed AS (
     UPDATE executions e SET run_at = tocsin_now()
     FROM (
         SELECT w.ctid
-        FROM (SELECT tenant_id, key, count(*) AS number FROM freed GROUP BY tenant_id, key) AS k
+        FROM (
+            SELECT tenant_id, key, count(*) AS number FROM freed
+            WHERE EXISTS (SELECT FROM executions e WHERE e.cell = $1 AND e.claim_token IS NULL AND e.waits_for = 'slot')
+            GROUP BY tenant_id, key
+        ) AS k
         CROSS JOIN LATERAL (
             SELECT e.ctid FROM executions e
             WHERE e.cell = $1 AND e.tenant_id = k.tenant_id AND e.limit_key = k.key AND e.claim_token IS NULL

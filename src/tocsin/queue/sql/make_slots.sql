@@ -1,7 +1,12 @@
 -- Make sure that the slots of these keys exist. Called by PostgresQueue the first time it meets a key with a
--- larger number of slots than it has seen.
+-- larger number of slots than it has seen. They are made from the first to the last: where the last is, all are.
 INSERT INTO limit_slots (cell, tenant_id, key, slot)
 SELECT $1, k.tenant_id, k.key, s.slot
-FROM unnest($2::integer[], $3::text[], $4::integer[]) AS k (tenant_id, key, slots)
+FROM (
+    SELECT g.* FROM unnest($2::integer[], $3::text[], $4::integer[]) AS g (tenant_id, key, slots)
+    WHERE NOT EXISTS (
+        SELECT FROM limit_slots l
+        WHERE l.cell = $1 AND l.tenant_id = g.tenant_id AND l.key = g.key AND l.slot = g.slots OFFSET 0)
+) AS k
 CROSS JOIN LATERAL generate_series(1, k.slots) AS s (slot)
 ON CONFLICT DO NOTHING

@@ -1,0 +1,48 @@
+-- `succeed` and `free_slots` in one statement, for executions that held nothing but a slot which their worker knows
+-- ($7). Called by PostgresQueue.succeed.
+WITH gone AS (
+    DELETE FROM executions e
+    USING (
+        SELECT $1::smallint AS cell, g.*
+        FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $6::integer[], $7::smallint[])
+            AS g (job_id, fire_at, token, version, slot)
+        OFFSET 0
+    ) AS d
+    WHERE e.cell = ANY (ARRAY[d.cell]) AND e.job_id = d.job_id AND e.fire_at = d.fire_at
+      AND e.claim_token IS NOT DISTINCT FROM d.token AND e.started_at IS NOT NULL
+    RETURNING e.*, d.version, d.slot
+), kept AS (
+    INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, started_at,
+                         finished_at, attempt, attempts, claim_token, node_id, job_version, origin_fire_at,
+                         backfill_id)
+    SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, 'succeeded', due_at, run_at, started_at,
+           $5, attempt, attempts, claim_token, node_id, version, origin_fire_at, backfill_id
+    FROM gone
+), freed AS (
+    UPDATE limit_slots s SET job_id = NULL, fire_at = NULL, claim_token = NULL
+    FROM gone g
+    WHERE s.cell = ANY (ARRAY[g.cell]) AND s.tenant_id = g.tenant_id AND s.key = g.limit_key AND s.slot = g.slot
+      AND s.job_id = g.job_id AND s.fire_at = g.fire_at AND s.claim_token = g.claim_token
+    RETURNING s.tenant_id, s.key
+), turn AS (
+    UPDATE executions e SET run_at = tocsin_now()
+    FROM (
+        SELECT w.ctid
+        FROM (
+            SELECT tenant_id, key, count(*) AS number FROM freed
+            WHERE EXISTS (SELECT FROM executions e WHERE e.cell = $1 AND e.claim_token IS NULL AND e.waits_for = 'slot')
+            GROUP BY tenant_id, key
+        ) AS k
+        CROSS JOIN LATERAL (
+            SELECT e.ctid FROM executions e
+            WHERE e.cell = $1 AND e.tenant_id = k.tenant_id AND e.limit_key = k.key AND e.claim_token IS NULL
+              AND e.waits_for = 'slot' AND e.run_at > tocsin_now()
+            ORDER BY e.due_at LIMIT k.number FOR UPDATE SKIP LOCKED
+        ) AS w
+        OFFSET 0
+    ) AS next
+    WHERE e.ctid = next.ctid
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM gone)::integer AS moved,
+       CASE WHEN EXISTS (SELECT FROM turn) THEN pg_notify('tocsin', 'ready') END
