@@ -130,7 +130,9 @@ def test_a_client_that_goes_away_leaves_a_whole_job_or_none(url: str) -> None:
                 if n % 3 == 0:
                     task.cancel()
             done = await asyncio.gather(*tasks, return_exceptions=True)
-            assert [answer.status for answer in done if isinstance(answer, Answer)] == [201] * 40
+            answered = [answer.status for answer in done if isinstance(answer, Answer)]
+            assert set(answered) == {201}
+            assert 40 <= len(answered) < 60, "nobody went away in the middle"
 
         api.run(go_away())
         rows = api.fetch("SELECT j.id, e.job_id FROM jobs j FULL JOIN executions e ON e.job_id = j.id")

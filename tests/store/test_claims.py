@@ -223,7 +223,8 @@ class FailingCommits(Database):
 
 def test_slots_made_in_a_transaction_that_failed_are_made_again(url: str) -> None:
     async def story(shop: Workshop) -> None:
-        await shop.once(policies=Policies(limit=Limit("k", max_parallel=1)))
+        # With a rate there is a transaction around it.
+        await shop.once(policies=Policies(limit=Limit("k", max_parallel=1, rate=1000)))
         worker = PostgresQueue(FailingCommits(shop.database._pool, 15), 1, CLAIM_TTL)
         claims = await shop.claim(worker)
         with pytest.raises(Unavailable):
