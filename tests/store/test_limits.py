@@ -164,3 +164,21 @@ def test_a_cancelled_execution_gives_its_slot_back(url: str) -> None:
             assert len(begun) == 1
 
     uvloop.run(scenario())
+
+
+def test_a_slot_taken_for_what_was_called_off_at_the_last_moment_is_free_again(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("k", max_parallel=1), 2)
+            queue, now = PostgresQueue(database, 1, 10), system_now()
+            claims = await queue.claim([Allotment(LANE, 2)], now, secrets.randbits(63), now)
+            first, second = claims
+            await database.execute("DELETE FROM executions WHERE job_id = $1", first.job_id)
+            assert await queue.start_gated([first], system_now()) == []
+            assert await queue.start_gated([second], system_now()) == [second]
+            assert second.slot == 1
+            assert await queue.succeed([second], system_now()) == []
+            row = await database.one("SELECT count(*) AS n FROM limit_slots WHERE job_id IS NOT NULL")
+            assert row["n"] == 0
+
+    uvloop.run(scenario())
