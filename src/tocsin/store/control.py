@@ -27,6 +27,7 @@ from tocsin.domain.policy import MISFIRE_THRESHOLD, Misfire, MisfirePolicy, Poli
 from tocsin.domain.schedule import Rule, Schedule, fire_times, rule_of
 from tocsin.store.audit import JobWatch
 from tocsin.store.calendars import ranges_of
+from tocsin.store.executions import hold_floor
 from tocsin.store.jobs import CELL, TAG_SEPARATOR, name_taken, no_job
 
 _BEGINNING: Final[Instant] = (
@@ -79,6 +80,7 @@ class JobControl:
         """Call off every execution that has not started; the job itself goes on."""
         async with self._database.transaction() as session:
             await _lock(session, tenant_id, job_id)
+            await hold_floor(session, job_id)
             row = await session.fetchrow(_sql("cancel_executions"), CELL, job_id, None, reason)
             return int(row["cancelled"])
 
@@ -327,6 +329,7 @@ async def _lock(session: Session, tenant_id: int, job_id: UUID) -> Record:
 
 
 async def _call_off(session: Session, job_id: UUID, reason: str) -> Cancelled:
+    await hold_floor(session, job_id)
     row = await session.fetchrow(_sql("cancel_executions"), CELL, job_id, None, reason)
     asked = await session.fetch(_sql("ask_to_stop"), CELL, job_id, None, reason)
     if asked:

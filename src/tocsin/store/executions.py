@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.conditions import Conditions, containing
-from tocsin.db.pool import Database, Record
+from tocsin.db.pool import Database, Record, Session
 from tocsin.db.statements import statement
 from tocsin.domain.errors import Conflict, NotFound
 from tocsin.domain.ids import ExecutionKey, execution_text
@@ -102,6 +102,7 @@ class ExecutionStore:
         if row["state"] in FINAL:
             raise Conflict(f"cannot cancel an execution that is {row['state']}")
         async with self._database.transaction() as session:
+            await hold_floor(session, key.job_id)
             done = await session.fetchrow(_sql("cancel_executions"), CELL, key.job_id, key.fire_at, reason)
             if done["cancelled"]:
                 return State.CANCELLED
@@ -174,6 +175,12 @@ class ExecutionStore:
 
 def _interval(span: Span | None) -> timedelta | None:
     return None if span is None else timedelta(microseconds=span)
+
+
+async def hold_floor(session: Session, job_id: UUID) -> None:
+    """Wait for workers that decide which execution of the job may run, and keep them waiting until commit: they must not
+    skip one for the sake of another that is being called off."""
+    await session.execute("SELECT FROM solos WHERE cell = $1 AND job_id = $2 FOR UPDATE", CELL, job_id)
 
 
 def _sql(name: str) -> str:
