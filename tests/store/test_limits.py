@@ -182,3 +182,14 @@ def test_a_slot_taken_for_what_was_called_off_at_the_last_moment_is_free_again(u
             assert row["n"] == 0
 
     uvloop.run(scenario())
+
+
+def test_a_limited_execution_whose_job_was_deleted_meanwhile_passes_to_be_ended(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("k", max_parallel=1), 1)
+            await database.execute("DELETE FROM jobs")
+            _, started = await claim_and_start(PostgresQueue(database, 1, 10), 1)
+            assert [claim.target for claim in started] == [None]
+
+    uvloop.run(scenario())

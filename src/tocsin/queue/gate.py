@@ -178,7 +178,8 @@ class Gate:
 
 def only_slots(claim: Claim) -> bool:
     """Whether nothing but a number of slots may hold it back."""
-    return claim.overlap is None and claim.limit_key is not None and limit_of(claim).rate is None
+    limit = limit_of(claim)  # none at all if the job was deleted meanwhile
+    return claim.overlap is None and limit.max_parallel is not None and limit.rate is None
 
 
 def _limit_key(claim: Claim) -> tuple[int, str]:
