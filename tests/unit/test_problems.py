@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tocsin.api.problems import problem, problem_of, refused_by_decoder
-from tocsin.api.wire import NewJob
+from tocsin.api.wire.jobs import NewJob
 from tocsin.domain.errors import Conflict, NotFound, Refused, Unauthorized, Unavailable
 
 GOOD: dict[str, Any] = {"schedule": "@daily", "target": {"kind": "noop"}}

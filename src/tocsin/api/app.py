@@ -34,7 +34,7 @@ from tocsin.api.openapi import openapi_document
 from tocsin.api.problems import problem, problem_of, refused_by_decoder
 from tocsin.api.request import ClientGone, Handle, Request, Routes
 from tocsin.api.trail import Trail
-from tocsin.api.wire import Health
+from tocsin.api.wire.health import Health
 from tocsin.db.pool import acting_for
 from tocsin.domain.errors import NotFound, Refused, Unavailable
 from tocsin.domain.keys import Scope

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from tocsin.api import wire
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter
+from tocsin.api.wire import audit as wire
+from tocsin.api.wire.pages import CursorInstant, CursorNumber, decode_cursor, encode_cursor
 from tocsin.domain.instant import format_instant
 from tocsin.store.audit import AuditFilter, Place, shown_after, shown_object, stored_object
 
@@ -23,7 +24,7 @@ async def list_audit(call: Call) -> wire.AuditPage:
         at_from=call.instant("from"),
         at_to=call.instant("to"),
     )
-    place = wire.decode_cursor(call.query.get("cursor"), tuple[wire.CursorInstant, wire.CursorNumber])
+    place = decode_cursor(call.query.get("cursor"), tuple[CursorInstant, CursorNumber])
     after = Place(*place) if place else None
     only = call.caller.only_tenant
     if only is None:
@@ -33,7 +34,7 @@ async def list_audit(call: Call) -> wire.AuditPage:
     else:
         rows = await call.context.audit.list(only, where, after, limit)
         names = {only: call.caller.tenant}
-    cursor = wire.encode_cursor((rows[-1]["at"], rows[-1]["id"])) if len(rows) == limit else None
+    cursor = encode_cursor((rows[-1]["at"], rows[-1]["id"])) if len(rows) == limit else None
     return wire.AuditPage(cursor, [_shown(row, names) for row in rows])
 
 

@@ -2,9 +2,12 @@
 
 from typing import Any
 
-from tocsin.api import wire
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Reply
 from tocsin.api.jobs import job_id_of, view
+from tocsin.api.wire import backfills as wire
+from tocsin.api.wire.actions import Nothing
+from tocsin.api.wire.pages import CursorNumber, decode_cursor, encode_cursor
+from tocsin.api.wire.scalars import time_of
 from tocsin.domain.backfill import Mode, fires_of
 from tocsin.domain.errors import NotFound, Refused
 from tocsin.domain.ids import job_text
@@ -47,10 +50,10 @@ async def create(call: Call) -> Reply:
 async def of_job(call: Call) -> wire.BackfillPage:
     """Backfills of a job, newest first."""
     limit, job_id = call.limit(), job_id_of(call)
-    before = wire.decode_cursor(call.query.get("cursor"), wire.CursorNumber)
+    before = decode_cursor(call.query.get("cursor"), CursorNumber)
     await view(call, job_id)
     rows = await call.context.backfills.of_job(call.caller.tenant_id, job_id, before, limit)
-    cursor = wire.encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
+    cursor = encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
     return wire.BackfillPage(cursor, [_shown(row) for row in rows])
 
 
@@ -88,7 +91,7 @@ def _shown(row: Any) -> wire.Backfill:
         live=row["live"],
         finished=row["planned"] - row["live"],
         created_at=format_instant(row["created_at"]),
-        finished_at=wire.time_of(row["finished_at"]),
+        finished_at=time_of(row["finished_at"]),
     )
 
 
@@ -116,7 +119,7 @@ ENDPOINTS = (
         summary="Show a backfill and how far it has come",
     ),
     Endpoint(
-        method="POST", path=_BACKFILL + "/cancel", handler=cancel, answer=wire.Backfill, body=wire.Nothing,
+        method="POST", path=_BACKFILL + "/cancel", handler=cancel, answer=wire.Backfill, body=Nothing,
         body_required=False, summary="Stop a backfill; what has started goes on", scope=Scope.WRITE,
         refusals=(404, 409),
     ),

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from tocsin.api import wire
 from tocsin.api.definitions import check_calendars, names_calendars, new_job, read_definition
 from tocsin.api.endpoint import Call, Endpoint, Parameter, Reply
 from tocsin.api.problems import Problem, document_of, refused_by_decoder
 from tocsin.api.quota import too_many_jobs
+from tocsin.api.wire import jobs as wire
 from tocsin.domain.errors import Refused
 from tocsin.domain.ids import job_text
 from tocsin.domain.keys import Scope

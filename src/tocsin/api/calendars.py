@@ -2,8 +2,9 @@
 
 import msgspec
 
-from tocsin.api import wire
 from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.wire import calendars as wire
+from tocsin.api.wire.actions import Nothing
 from tocsin.domain.blackout import CalendarRange
 from tocsin.domain.errors import NotFound
 from tocsin.domain.instant import format_instant
@@ -31,12 +32,12 @@ async def list_calendars(call: Call) -> wire.Calendars:
     return wire.Calendars([_view(row) for row in await call.context.calendars.list(call.caller.tenant_id)])
 
 
-async def delete(call: Call) -> wire.Nothing:
+async def delete(call: Call) -> Nothing:
     """Remove a calendar that no job names."""
     before = await _ranges(call)
     await call.context.calendars.delete(call.caller.tenant_id, call.path["name"])
     call.note(before=before)
-    return wire.Nothing()
+    return Nothing()
 
 
 async def _ranges(call: Call) -> dict[str, list[CalendarRange]] | None:
@@ -66,6 +67,6 @@ ENDPOINTS = (
     ),
     Endpoint(
         method="DELETE", path=_CALENDAR, handler=delete, summary="Delete a calendar that no job names",
-        answer=wire.Nothing, scope=Scope.WRITE, refusals=(404, 409),
+        answer=Nothing, scope=Scope.WRITE, refusals=(404, 409),
     ),
 )  # fmt: skip

@@ -1,8 +1,10 @@
 """``/v1/jobs/{job_id}/…``: stop it, start it, fire it."""
 
-from tocsin.api import wire
 from tocsin.api.endpoint import Call, Endpoint
 from tocsin.api.jobs import job_id_of, view
+from tocsin.api.wire import control as wire
+from tocsin.api.wire.actions import Nothing, Reason
+from tocsin.api.wire.executions import Execution, execution_view
 from tocsin.domain.errors import Refused
 from tocsin.domain.ids import execution_text
 from tocsin.domain.instant import Instant, format_instant, parse_instant
@@ -48,13 +50,13 @@ async def resume(call: Call) -> wire.ResumeAnswer:
     )
 
 
-async def run(call: Call) -> wire.Execution:
+async def run(call: Call) -> Execution:
     """Fire a job now."""
     tenant_id = call.caller.tenant_id
     beside = call.body is not None and call.body.override_overlap
     key = await call.context.control.run(tenant_id, job_id_of(call), call.context.clock.now(), beside=beside)
     call.note(after={"execution": execution_text(key)})
-    return wire.execution_view(await call.context.executions.get(tenant_id, key))
+    return execution_view(await call.context.executions.get(tenant_id, key))
 
 
 async def skip_next(call: Call) -> wire.SkipAnswer:
@@ -78,12 +80,12 @@ _JOB = "/v1/jobs/{job_id}"
 ENDPOINTS = (
     Endpoint(
         method="POST", path=_JOB + "/cancel", handler=cancel, summary="End a job: nothing of it starts any more",
-        answer=wire.CancelAnswer, body=wire.Reason, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
+        answer=wire.CancelAnswer, body=Reason, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
     ),
     Endpoint(
         method="POST", path=_JOB + "/cancel-queued", handler=cancel_queued,
         summary="Cancel every execution that has not started; the job goes on",
-        answer=wire.CancelAnswer, body=wire.Reason, body_required=False, scope=Scope.WRITE, refusals=(404,),
+        answer=wire.CancelAnswer, body=Reason, body_required=False, scope=Scope.WRITE, refusals=(404,),
     ),
     Endpoint(
         method="POST", path=_JOB + "/pause", handler=pause, summary="Hold a job's fires, for good or until an instant",
@@ -95,11 +97,11 @@ ENDPOINTS = (
         answer=wire.ResumeAnswer, body=wire.Resume, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
     ),
     Endpoint(
-        method="POST", path=_JOB + "/run", handler=run, summary="Fire a job now", answer=wire.Execution, status=202,
+        method="POST", path=_JOB + "/run", handler=run, summary="Fire a job now", answer=Execution, status=202,
         body=wire.Run, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
     ),
     Endpoint(
         method="POST", path=_JOB + "/skip-next", handler=skip_next, summary="Leave the next fire out",
-        answer=wire.SkipAnswer, body=wire.Nothing, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
+        answer=wire.SkipAnswer, body=Nothing, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
     ),
 )  # fmt: skip

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from tocsin.api import wire
 from tocsin.api.endpoint import Call
+from tocsin.api.wire import jobs as wire
 from tocsin.domain.addresses import AddressPolicy, parse_target_url
 from tocsin.domain.errors import Refused
 from tocsin.domain.http_auth import OAuth2Auth

@@ -2,8 +2,10 @@
 
 import msgspec
 
-from tocsin.api import wire
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter
+from tocsin.api.wire import executions as wire
+from tocsin.api.wire.actions import Nothing, Reason
+from tocsin.api.wire.pages import decode_cursor, encode_cursor
 from tocsin.domain.errors import Conflict
 from tocsin.domain.explain import explain
 from tocsin.domain.ids import ExecutionKey, execution_text, parse_execution_text, parse_job_text
@@ -74,13 +76,13 @@ async def _page(call: Call, state: State | None, *, attempts: bool = False) -> w
         min_lag=None if lag is None else parse_span(lag, "min_lag"),
         error=call.query.get("error"),
     )
-    place = wire.decode_cursor(call.query.get("cursor"), wire.ExecutionPlace)
+    place = decode_cursor(call.query.get("cursor"), wire.ExecutionPlace)
     after = Place(*place) if place else None
     rows = await call.context.executions.list(call.caller.tenant_id, where, after, limit)
     cursor = None
     if len(rows) == limit:
         last = rows[-1]
-        cursor = wire.encode_cursor((last["job_id"], last["fire_at"], last["finished_at"]))
+        cursor = encode_cursor((last["job_id"], last["fire_at"], last["finished_at"]))
     return wire.ExecutionPage(cursor, [wire.execution_view(row, attempts=attempts) for row in rows])
 
 
@@ -121,17 +123,17 @@ ENDPOINTS = (
     ),
     Endpoint(
         method="POST", path=_EXECUTION + "/cancel", handler=cancel,
-        summary="Cancel an execution; a running one is asked to stop", answer=wire.Execution, body=wire.Reason,
+        summary="Cancel an execution; a running one is asked to stop", answer=wire.Execution, body=Reason,
         body_required=False, scope=Scope.WRITE, refusals=(404, 409),
     ),
     Endpoint(
         method="POST", path=_EXECUTION + "/retry", handler=retry,
         summary="Retry a dead, expired or cancelled execution under the same identity", answer=wire.Execution,
-        status=202, body=wire.Nothing, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
+        status=202, body=Nothing, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
     ),
     Endpoint(
         method="POST", path=_EXECUTION + "/rerun", handler=rerun, status=202, answer=wire.Execution,
-        summary="Run a finished execution again, under a new identity", body=wire.Nothing, body_required=False,
+        summary="Run a finished execution again, under a new identity", body=Nothing, body_required=False,
         scope=Scope.WRITE, refusals=(404, 409),
     ),
     Endpoint(

@@ -1,7 +1,8 @@
 """``/v1/shards`` and ``/v1/nodes``."""
 
-from tocsin.api import wire
 from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.wire import fleet as wire
+from tocsin.api.wire.scalars import time_of
 from tocsin.domain.instant import format_instant
 from tocsin.domain.keys import Scope
 
@@ -10,7 +11,7 @@ async def shards(call: Call) -> wire.Shards:
     """Who leases what."""
     return wire.Shards(
         [
-            wire.Shard(row["shard"], row["epoch"], row["owner"], row["node"], wire.time_of(row["expires_at"]))
+            wire.Shard(row["shard"], row["epoch"], row["owner"], row["node"], time_of(row["expires_at"]))
             for row in await call.context.leases.shards()
         ]
     )

@@ -5,7 +5,6 @@ from uuid import UUID
 
 import msgspec
 
-from tocsin.api import wire
 from tocsin.api.definitions import (
     as_created,
     check_calendars,
@@ -16,6 +15,10 @@ from tocsin.api.definitions import (
 )
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter, Reply
 from tocsin.api.quota import too_many_jobs
+from tocsin.api.wire import jobs as wire
+from tocsin.api.wire.control import CancelAnswer
+from tocsin.api.wire.executions import ExecutionPage, JobExecutionPlace, execution_view
+from tocsin.api.wire.pages import decode_cursor, encode_cursor
 from tocsin.domain.errors import Conflict, NotFound, Refused, Stale
 from tocsin.domain.ids import parse_job_text
 from tocsin.domain.job import MAX_NAME, Definition, check_text
@@ -69,9 +72,9 @@ async def list_jobs(call: Call) -> wire.JobPage:
         next_fire_to=call.instant("next_fire_to"),
     )
     limit = call.limit()
-    before = wire.decode_cursor(call.query.get("cursor"), UUID)
+    before = decode_cursor(call.query.get("cursor"), UUID)
     rows = await call.context.jobs.list(call.caller.tenant_id, where, before, limit)
-    cursor = wire.encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
+    cursor = encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
     return wire.JobPage(cursor, [wire.job_view(row) for row in rows])
 
 
@@ -138,22 +141,22 @@ async def put_by_name(call: Call) -> Reply:
     raise Conflict("others keep changing this job; try again")
 
 
-async def delete(call: Call) -> wire.CancelAnswer:
+async def delete(call: Call) -> CancelAnswer:
     """Remove a job; its history stays."""
     done = await call.context.control.delete(call.caller.tenant_id, job_id_of(call))
-    return wire.CancelAnswer(None, done.cancelled, done.asked_to_stop)
+    return CancelAnswer(None, done.cancelled, done.asked_to_stop)
 
 
-async def executions(call: Call) -> wire.ExecutionPage:
+async def executions(call: Call) -> ExecutionPage:
     """Executions of one job, latest first."""
     limit, job_id = call.limit(), job_id_of(call)
-    before = wire.decode_cursor(call.query.get("cursor"), wire.JobExecutionPlace)
+    before = decode_cursor(call.query.get("cursor"), JobExecutionPlace)
     rows = await call.context.executions.of_job(call.caller.tenant_id, job_id, before, limit)
     if not rows and before is None:
         await call.context.jobs.get(call.caller.tenant_id, job_id)  # 404 unless it is there
     last = rows[-1] if len(rows) == limit else None
-    cursor = None if last is None else wire.encode_cursor((last["fire_at"], last["state"] != "skipped"))
-    return wire.ExecutionPage(cursor, [wire.execution_view(row) for row in rows])
+    cursor = None if last is None else encode_cursor((last["fire_at"], last["state"] != "skipped"))
+    return ExecutionPage(cursor, [execution_view(row) for row in rows])
 
 
 async def view(call: Call, job_id: UUID) -> wire.Job:
@@ -257,10 +260,10 @@ ENDPOINTS = (
     ),
     Endpoint(
         method="DELETE", path=_JOB, handler=delete, summary="Delete a job; its history stays",
-        answer=wire.CancelAnswer, scope=Scope.WRITE, refusals=(404,),
+        answer=CancelAnswer, scope=Scope.WRITE, refusals=(404,),
     ),
     Endpoint(
         method="GET", path=_JOB + "/executions", handler=executions, summary="Executions of a job, latest first",
-        answer=wire.ExecutionPage, parameters=(LIMIT, CURSOR), refusals=(404,),
+        answer=ExecutionPage, parameters=(LIMIT, CURSOR), refusals=(404,),
     ),
 )  # fmt: skip

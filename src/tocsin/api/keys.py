@@ -6,9 +6,12 @@ sees that tenant's keys only; one who names none sees all.
 
 from typing import Any
 
-from tocsin.api import wire
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint
 from tocsin.api.tenants import origin_of
+from tocsin.api.wire import keys as wire
+from tocsin.api.wire.actions import Nothing, Rotation
+from tocsin.api.wire.pages import decode_cursor, encode_cursor
+from tocsin.api.wire.scalars import time_of
 from tocsin.domain.errors import Conflict, Refused
 from tocsin.domain.instant import DAY, Instant, format_instant, parse_instant, parse_span
 from tocsin.domain.job import MAX_NAME, check_text
@@ -36,9 +39,9 @@ async def create(call: Call) -> wire.FreshKey:
 async def list_keys(call: Call) -> wire.KeyPage:
     """A page of keys, by id."""
     limit = call.limit()
-    after = wire.decode_cursor(call.query.get("cursor"), str)
+    after = decode_cursor(call.query.get("cursor"), str)
     rows = await call.context.keys.list(call.caller.only_tenant, after, limit)
-    cursor = wire.encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
+    cursor = encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
     return wire.KeyPage(cursor, [_shown(row) for row in rows])
 
 
@@ -93,9 +96,9 @@ def _shown(row: Any) -> wire.Key:
         scopes=[Scope(scope) for scope in row["scopes"]],
         valid=row["valid"],
         created_at=format_instant(row["created_at"]),
-        expires_at=wire.time_of(row["expires_at"]),
-        last_used_at=wire.time_of(row["last_used_at"]),
-        revoked_at=wire.time_of(row["revoked_at"]),
+        expires_at=time_of(row["expires_at"]),
+        last_used_at=time_of(row["last_used_at"]),
+        revoked_at=time_of(row["revoked_at"]),
         replaced_by=row["replaced_by"],
     )
 
@@ -115,12 +118,12 @@ ENDPOINTS = (
         scope=Scope.ADMIN, refusals=(404,),
     ),
     Endpoint(
-        method="POST", path=_KEY + "/rotate", handler=rotate, body=wire.Rotation, body_required=False,
+        method="POST", path=_KEY + "/rotate", handler=rotate, body=Rotation, body_required=False,
         answer=wire.FreshKey, status=201, scope=Scope.ADMIN, refusals=(404, 409),
         summary="Make a key in the place of another, which stays valid for a chosen overlap",
     ),
     Endpoint(
-        method="POST", path=_KEY + "/revoke", handler=revoke, body=wire.Nothing, body_required=False, answer=wire.Key,
+        method="POST", path=_KEY + "/revoke", handler=revoke, body=Nothing, body_required=False, answer=wire.Key,
         summary="End a key at once", scope=Scope.ADMIN, refusals=(404, 409),
     ),
 )  # fmt: skip

@@ -9,7 +9,8 @@ import msgspec
 import tocsin
 from tocsin.api.endpoint import Endpoint
 from tocsin.api.problems import Problem
-from tocsin.api.wire import Health, Name
+from tocsin.api.wire.health import Health
+from tocsin.api.wire.scalars import Name
 from tocsin.domain.ids import ExecutionText, JobText
 from tocsin.domain.keys import KeyId
 from tocsin.domain.secrets import SecretName

@@ -4,9 +4,9 @@ from uuid import UUID
 
 import msgspec
 
-from tocsin.api import wire
 from tocsin.api.endpoint import LIMIT, Call, Endpoint, Parameter
 from tocsin.api.jobs import job_id_of, view
+from tocsin.api.wire.schedules import PreviewRequest
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import parse_instant
 from tocsin.domain.planning import terms_of
@@ -53,7 +53,7 @@ async def _calendars(call: Call, schedule: Schedule) -> list[tuple[int, int]]:
 
 ENDPOINTS = (
     Endpoint(
-        method="POST", path="/v1/schedules/preview", handler=preview_schedule, body=wire.PreviewRequest,
+        method="POST", path="/v1/schedules/preview", handler=preview_schedule, body=PreviewRequest,
         answer=Preview, summary="The next fires of a schedule, explained, with warnings",
     ),
     Endpoint(

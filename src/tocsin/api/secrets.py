@@ -4,8 +4,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from tocsin.api import wire
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint
+from tocsin.api.wire import secrets as wire
+from tocsin.api.wire.actions import Nothing
+from tocsin.api.wire.pages import decode_cursor, encode_cursor
 from tocsin.domain.instant import format_instant
 from tocsin.domain.keys import Scope
 from tocsin.domain.secrets import check_secret_name, check_secret_value
@@ -25,22 +27,22 @@ async def put(call: Call) -> wire.Secret:
 async def list_secrets(call: Call) -> wire.SecretPage:
     """A page of names."""
     limit = call.limit()
-    after = wire.decode_cursor(call.query.get("cursor"), _PLACE) or ""
+    after = decode_cursor(call.query.get("cursor"), _PLACE) or ""
     rows = await call.context.secrets.list(call.caller.tenant_id, after, limit)
-    cursor = wire.encode_cursor(rows[-1]["name"]) if len(rows) == limit else None
+    cursor = encode_cursor(rows[-1]["name"]) if len(rows) == limit else None
     return wire.SecretPage(cursor, [_view(row) for row in rows])
 
 
-async def delete(call: Call) -> wire.Nothing:
+async def delete(call: Call) -> Nothing:
     """Remove a secret."""
     await call.context.secrets.delete(call.caller.tenant_id, call.path["name"])
-    return wire.Nothing()
+    return Nothing()
 
 
 async def reseal(call: Call) -> wire.ResealAnswer:
     """Encrypt a batch of secrets anew, under the key that encrypts now."""
     body: wire.Reseal = call.body or wire.Reseal()
-    done = await call.context.resealing.batch(wire.decode_cursor(body.cursor, Place), call.caller.only_tenant)
+    done = await call.context.resealing.batch(decode_cursor(body.cursor, Place), call.caller.only_tenant)
     if done.secrets or done.webhook_secrets:
         after = {"key_id": done.key_id, "secrets": done.secrets, "webhook_secrets": done.webhook_secrets}
         call.note("secrets", after=after)
@@ -52,7 +54,7 @@ async def reseal(call: Call) -> wire.ResealAnswer:
         webhook_secrets=done.webhook_secrets,
         unopened=[wire.UnopenedSecret(one.tenant, one.name, one.key_id, one.reason) for one in done.unopened],
         remaining=done.left,
-        next_cursor=None if done.end is None else wire.encode_cursor(done.end),
+        next_cursor=None if done.end is None else encode_cursor(done.end),
     )
 
 
@@ -72,7 +74,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         method="DELETE", path=_SECRET, handler=delete, summary="Delete a secret; calls that need it are rejected",
-        answer=wire.Nothing, scope=Scope.WRITE, refusals=(404,),
+        answer=Nothing, scope=Scope.WRITE, refusals=(404,),
     ),
     Endpoint(
         method="POST", path="/v1/secrets:reseal", handler=reseal, body=wire.Reseal, body_required=False,

@@ -4,8 +4,10 @@ from typing import Any
 
 import msgspec
 
-from tocsin.api import wire
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint
+from tocsin.api.wire import tenants as wire
+from tocsin.api.wire.actions import Nothing, Reason
+from tocsin.api.wire.pages import decode_cursor, encode_cursor
 from tocsin.domain.audit import Origin
 from tocsin.domain.errors import Conflict
 from tocsin.domain.instant import format_instant
@@ -28,9 +30,9 @@ async def create(call: Call) -> wire.Tenant:
 async def list_tenants(call: Call) -> wire.TenantPage:
     """A page of tenants, by name."""
     limit = call.limit()
-    after = wire.decode_cursor(call.query.get("cursor"), str)
+    after = decode_cursor(call.query.get("cursor"), str)
     rows = await call.context.tenants.list(after, limit)
-    cursor = wire.encode_cursor(rows[-1]["name"]) if len(rows) == limit else None
+    cursor = encode_cursor(rows[-1]["name"]) if len(rows) == limit else None
     return wire.TenantPage(cursor, [_shown(call, row) for row in rows])
 
 
@@ -116,12 +118,12 @@ ENDPOINTS = (
         summary="Change a tenant's weight and limits; within seconds the whole fleet keeps to them", refusals=(404,),
     ),
     Endpoint(
-        method="POST", path=_TENANT + "/suspend", handler=suspend, body=wire.Reason, body_required=False,
+        method="POST", path=_TENANT + "/suspend", handler=suspend, body=Reason, body_required=False,
         answer=wire.Tenant, scope=Scope.ADMIN, refusals=(404, 409),
         summary="Suspend a tenant: its keys are refused, its fires wait, nothing is lost",
     ),
     Endpoint(
-        method="POST", path=_TENANT + "/resume", handler=resume, body=wire.Nothing, body_required=False,
+        method="POST", path=_TENANT + "/resume", handler=resume, body=Nothing, body_required=False,
         answer=wire.Tenant, scope=Scope.ADMIN, refusals=(404, 409), summary="Let a suspended tenant go on",
     ),
 )  # fmt: skip

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
-from tocsin.api import wire
 from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.wire import webhook_secret as wire
+from tocsin.api.wire.actions import Rotation
+from tocsin.api.wire.scalars import time_of
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import DAY, format_instant, parse_span
 from tocsin.domain.keys import Scope
@@ -20,7 +22,7 @@ async def show(call: Call) -> wire.WebhookSecrets:
 
 async def rotate(call: Call) -> wire.WebhookSecrets:
     """Make a new secret; requests are signed with both while the one before lasts."""
-    rotation = call.body or wire.Rotation()
+    rotation = call.body or Rotation()
     overlap = parse_span(rotation.overlap, "overlap")
     if overlap > _LONGEST:
         raise Refused("overlap is at most 30 days", field="overlap")
@@ -32,7 +34,7 @@ def _view(secrets: Sequence[SigningSecret]) -> wire.WebhookSecrets:
     return wire.WebhookSecrets(
         [
             wire.WebhookSecret(
-                signing_secret_text(one.secret), format_instant(one.created_at), wire.time_of(one.expires_at)
+                signing_secret_text(one.secret), format_instant(one.created_at), time_of(one.expires_at)
             )
             for one in secrets
         ]
@@ -46,7 +48,7 @@ ENDPOINTS = (
         answer=wire.WebhookSecrets, scope=Scope.WRITE, refusals=(409,),
     ),
     Endpoint(
-        method="POST", path=_PATH + "/rotate", handler=rotate, body=wire.Rotation, body_required=False,
+        method="POST", path=_PATH + "/rotate", handler=rotate, body=Rotation, body_required=False,
         answer=wire.WebhookSecrets, scope=Scope.WRITE, refusals=(409,),
         summary="Make a new secret; the one before stays live for a chosen overlap",
     ),

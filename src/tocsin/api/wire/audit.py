@@ -1,0 +1,28 @@
+"""Entries of the audit log."""
+
+from typing import Any
+
+import msgspec
+
+from tocsin.api.wire.pages import Page
+from tocsin.api.wire.scalars import Time
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was done. Values that may hold a secret are masked."""
+
+    at: Time
+    tenant: str | None
+    actor: str
+    action: str
+    object: str
+    before: Any
+    after: Any
+    request_id: str | None
+    address: str | None
+
+
+class AuditPage(Page, frozen=True):
+    """Entries of the audit log, latest first."""
+
+    items: list[AuditEntry]

@@ -1,0 +1,58 @@
+"""What stops, starts and fires a job: how it is asked for, and what it did."""
+
+import msgspec
+
+from tocsin.api.wire.actions import Reason
+from tocsin.api.wire.jobs import Job
+from tocsin.api.wire.scalars import Time
+
+
+class Pause(Reason, frozen=True):
+    """A pause, for good or until an instant."""
+
+    until: Time | None = None
+
+
+class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """With `dry_run` nothing is changed."""
+
+    dry_run: bool = False
+
+
+class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """With `override_overlap` it runs although the job must not overlap."""
+
+    override_overlap: bool = False
+
+
+class CancelAnswer(msgspec.Struct, frozen=True):
+    """What a cancellation did."""
+
+    job: Job | None
+    cancelled: int
+    asked_to_stop: int
+
+
+class PauseAnswer(msgspec.Struct, frozen=True):
+    """What a pause took back out of the queue."""
+
+    job: Job
+    held: int
+
+
+class ResumeAnswer(msgspec.Struct, frozen=True):
+    """What resuming fired at once and left out."""
+
+    job: Job
+    dry_run: bool
+    fired: int
+    skipped: int
+    fire_times: list[Time]
+    """The missed fire times that run, the first hundred of them."""
+
+
+class SkipAnswer(msgspec.Struct, frozen=True):
+    """Which fire was left out."""
+
+    job: Job
+    skipped: Time

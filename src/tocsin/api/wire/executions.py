@@ -1,0 +1,170 @@
+"""Executions, live and finished in one shape, with their attempts; and the facts that explain one."""
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from tocsin.api.wire.pages import CursorInstant, Page
+from tocsin.api.wire.scalars import Time, time_of
+from tocsin.domain.explain import Facts
+from tocsin.domain.ids import ExecutionKey, ExecutionText, JobText, execution_text, job_text
+from tocsin.domain.instant import MILLISECOND, Instant, format_instant
+from tocsin.domain.lifecycle import State
+from tocsin.domain.outcome import Attempt, Outcome, Verdict
+
+ExecutionPlace = tuple[UUID, CursorInstant, CursorInstant | None]
+JobExecutionPlace = tuple[CursorInstant, bool]
+
+
+class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
+    """One try at an execution."""
+
+    number: int
+    verdict: Verdict | None
+    started_at: Time | None
+    finished_at: Time | None
+    duration_ms: float | None
+    node: int | None
+    error: str | None
+    detail: dict[str, Any] | None
+
+
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
+    """One firing of a job."""
+
+    id: ExecutionText
+    job_id: JobText
+    state: State
+    cause: str
+    queue: str
+    priority: int
+    fire_at: Time
+    due_at: Time
+    run_at: Time
+    started_at: Time | None
+    finished_at: Time | None
+    lag_ms: float | None
+    attempt: int
+    reason: str | None
+    cancel_requested: bool
+    rerun_of: ExecutionText | None = None
+    backfill: int | None = None
+    fire_until: Time | None = None
+    fire_count: int = 1
+    attempts: list[AttemptView] = []
+
+
+class ExecutionPage(Page, frozen=True):
+    """Executions."""
+
+    items: list[Execution]
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """Why an execution waited, was late, was skipped, or is where it is."""
+
+    execution: Execution
+    explanation: list[str]
+
+
+def execution_view(row: Any, *, attempts: bool = False) -> Execution:
+    """An execution from its row, live or finished."""
+    started = _first_start(row)
+    return Execution(
+        id=execution_text(ExecutionKey(row["job_id"], row["fire_at"])),
+        job_id=job_text(row["job_id"]),
+        state=State(row["state"]),
+        cause=row["cause"],
+        queue=row["queue"],
+        priority=row["priority"],
+        fire_at=format_instant(row["fire_at"]),
+        due_at=format_instant(row["due_at"]),
+        run_at=format_instant(row["run_at"]),
+        started_at=time_of(row["started_at"]),
+        finished_at=time_of(row["finished_at"]),
+        lag_ms=None if started is None else (started - row["due_at"]) / MILLISECOND,
+        attempt=row["attempt"],
+        reason=row["reason"],
+        cancel_requested=row["cancel_requested"],
+        rerun_of=_origin(row),
+        backfill=row["backfill_id"],
+        fire_until=time_of(row["fire_until"]),
+        fire_count=row["fire_count"],
+        attempts=_attempts(row) if attempts else [],
+    )
+
+
+def facts_of(row: Any) -> Facts:
+    """What `explain` needs to know of an execution."""
+    earlier = msgspec.json.decode(row["attempts"], type=list[Attempt]) if row["attempts"] else []
+    return Facts(
+        state=State(row["state"]),
+        cause=row["cause"],
+        due_at=row["due_at"],
+        run_at=row["run_at"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        deadline_at=row["deadline_at"],
+        attempt=row["attempt"],
+        attempts=earlier,
+        reason=row["reason"],
+        cancel_requested=row["cancel_requested"],
+        start_by=row["start_by"],
+        overlap=row["overlap"],
+        limit_key=row["limit_key"],
+        waits_for=row["waits_for"],
+    )
+
+
+def _origin(row: Any) -> str | None:
+    """The execution that this one runs again."""
+    origin = row["origin_fire_at"]
+    return None if origin is None else execution_text(ExecutionKey(row["job_id"], origin))
+
+
+def _first_start(row: Any) -> Instant | None:
+    """When the first attempt started: lag is about that, not about retries."""
+    if row["attempts"] is None:
+        start: Instant | None = row["started_at"]
+        return start
+    earlier = msgspec.json.decode(row["attempts"], type=list[Attempt])
+    return earlier[0].started_at if earlier else row["started_at"]
+
+
+def _attempts(row: Any) -> list[AttemptView]:
+    earlier = msgspec.json.decode(row["attempts"], type=list[Attempt]) if row["attempts"] else []
+    views = [_attempt_view(attempt) for attempt in earlier]
+    if row["started_at"] is not None:
+        views.append(_attempt_view(_last_attempt(row), running=row["finished_at"] is None))
+    return views
+
+
+def _last_attempt(row: Any) -> Attempt:
+    verdict = Verdict.SUCCEEDED if row["state"] == "succeeded" else Verdict.FAILED
+    outcome = msgspec.json.decode(row["outcome"], type=Outcome) if row["outcome"] else Outcome(verdict)
+    return Attempt(
+        row["attempt"],
+        outcome.verdict,
+        row["started_at"],
+        row["finished_at"],
+        row["node_id"],
+        outcome.error,
+        outcome.detail,
+    )
+
+
+def _attempt_view(attempt: Attempt, *, running: bool = False) -> AttemptView:
+    took = None
+    if attempt.started_at is not None and attempt.finished_at is not None:
+        took = (attempt.finished_at - attempt.started_at) / MILLISECOND
+    return AttemptView(
+        number=attempt.number,
+        verdict=None if running else attempt.verdict,
+        started_at=time_of(attempt.started_at),
+        finished_at=time_of(attempt.finished_at),
+        duration_ms=took,
+        node=attempt.node_id,
+        error=attempt.error,
+        detail=attempt.detail,
+    )

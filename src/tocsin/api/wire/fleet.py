@@ -1,0 +1,40 @@
+"""Nodes and shards: the fleet as operators see it."""
+
+import msgspec
+
+from tocsin.api.wire.scalars import Time
+
+
+class Shard(msgspec.Struct, frozen=True):
+    """A shard and who leases it."""
+
+    shard: int
+    epoch: int
+    owner: int | None
+    node: str | None
+    expires_at: Time | None
+
+
+class NodeView(msgspec.Struct, frozen=True):
+    """A process of the fleet."""
+
+    id: int
+    name: str
+    roles: list[str]
+    version: str
+    alive: bool
+    shards: int
+    started_at: Time
+    seen_at: Time
+
+
+class Shards(msgspec.Struct, frozen=True):
+    """All shards."""
+
+    items: list[Shard]
+
+
+class Nodes(msgspec.Struct, frozen=True):
+    """The fleet."""
+
+    items: list[NodeView]

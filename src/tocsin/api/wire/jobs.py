@@ -1,0 +1,194 @@
+"""Jobs: the bodies that define and change one, the answer that shows one, and the ways between these and the domain.
+
+An answer spells every default out; a body need not. What stops and starts a job is in `control`.
+"""
+
+from functools import lru_cache
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from tocsin.api.wire.pages import Page
+from tocsin.api.wire.scalars import Name, Time, time_of
+from tocsin.api.wire.schedules import WrittenSchedule
+from tocsin.domain.ids import JobText, job_text
+from tocsin.domain.instant import format_instant
+from tocsin.domain.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_DESCRIPTION, MAX_TAG, MAX_TAGS, Definition
+from tocsin.domain.policy import (
+    Limit,
+    Misfire,
+    MisfirePolicy,
+    Overlap,
+    Policies,
+    Precision,
+    Retry,
+    StartWithin,
+)
+from tocsin.domain.schedule import Schedule
+from tocsin.domain.target import Target
+from tocsin.domain.written import WrittenName, WrittenTimeout, at_most, line, lines
+
+MAX_IDEMPOTENCY_KEY: Final = 255
+Description = Annotated[str, lines(MAX_DESCRIPTION)]
+Tags = Annotated[list[Annotated[str, line(MAX_TAG, without=",")]], at_most(MAX_TAGS, uniqueItems=True)]
+IdempotencyKey = Annotated[str, line(MAX_IDEMPOTENCY_KEY)]
+
+
+class JobBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A job as it shall be."""
+
+    schedule: Annotated[
+        WrittenSchedule,
+        Meta(
+            description="When: one of at, in, now, every, cron; a bare string with an instant or a cron expression;"
+            " or a list of these"
+        ),
+    ]
+    target: Annotated[Target, Meta(description="What is called")]
+    name: Name | None = None
+    description: Description | None = None
+    queue: WrittenName = DEFAULT_QUEUE
+    priority: Annotated[int, Meta(ge=0, le=9, description="0 is the most urgent")] = DEFAULT_PRIORITY
+    tags: Tags = []
+    timeout: WrittenTimeout | None = None
+    start_within: StartWithin | None = None
+    retry: Retry = Retry()
+    misfire: Misfire | MisfirePolicy = Misfire()
+    overlap: Overlap = Overlap.ALLOW
+    limit: Limit | None = None
+    precision: Precision = Precision.NORMAL
+
+
+class NewJob(JobBody, frozen=True):
+    """A job to create."""
+
+    idempotency_key: IdempotencyKey | None = None
+
+
+class JobPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Fields of a job to change; the others stay. Nested objects are replaced whole."""
+
+    schedule: WrittenSchedule | UnsetType = UNSET
+    target: Target | UnsetType = UNSET
+    name: Name | UnsetType | None = UNSET
+    description: Description | UnsetType | None = UNSET
+    queue: WrittenName | UnsetType = UNSET
+    priority: Annotated[int, Meta(ge=0, le=9)] | UnsetType = UNSET
+    tags: Tags | UnsetType = UNSET
+    timeout: WrittenTimeout | UnsetType | None = UNSET
+    start_within: StartWithin | UnsetType | None = UNSET
+    retry: Retry | UnsetType = UNSET
+    misfire: Misfire | MisfirePolicy | UnsetType = UNSET
+    overlap: Overlap | UnsetType = UNSET
+    limit: Limit | UnsetType | None = UNSET
+    precision: Precision | UnsetType = UNSET
+
+
+class RetryView(Retry, frozen=True, omit_defaults=False):
+    """A retry policy with its defaults spelled out."""
+
+
+class MisfireView(Misfire, frozen=True, omit_defaults=False):
+    """A misfire policy with its defaults spelled out."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as it stands."""
+
+    id: JobText
+    name: str | None
+    description: str | None
+    kind: str
+    state: str
+    state_reason: str | None
+    paused_until: Time | None
+    schedule: Schedule
+    target: Target
+    queue: str
+    priority: int
+    tags: list[str]
+    timeout: WrittenTimeout | None
+    start_within: StartWithin | None
+    retry: RetryView
+    misfire: MisfireView
+    overlap: Overlap
+    limit: Limit | None
+    precision: Precision
+    next_fire_at: Time | None
+    fire_count: int
+    version: int
+    created_at: Time
+    updated_at: Time
+    note: str | None = None
+
+
+class JobPage(Page, frozen=True):
+    """Jobs, newest first."""
+
+    items: list[Job]
+
+
+def definition_of(new: JobBody, schedule: Schedule) -> Definition:
+    """The domain's view of a request."""
+    policies = Policies(
+        new.retry,
+        misfire_of(new.misfire),
+        new.overlap,
+        new.timeout,
+        new.start_within,
+        new.limit,
+        new.precision,
+    )
+    return Definition(
+        schedule, new.target, new.name, new.description, new.queue, new.priority, tuple(new.tags), policies
+    )
+
+
+def misfire_of(written: Misfire | MisfirePolicy) -> Misfire:
+    """A bare policy name stands for the policy with its defaults."""
+    return written if isinstance(written, Misfire) else Misfire(written)
+
+
+def job_view(row: Any, note: str | None = None) -> Job:
+    """A job from its row."""
+    policies = msgspec.json.decode(row["policies"], type=Policies)
+    return Job(
+        id=job_text(row["id"]),
+        name=row["name"],
+        description=row["description"],
+        kind=row["kind"],
+        state=row["state"],
+        state_reason=row["state_reason"],
+        paused_until=time_of(row["paused_until"]),
+        schedule=msgspec.json.decode(row["schedule"], type=Schedule),
+        target=msgspec.json.decode(row["target"], type=Target),
+        queue=row["queue"],
+        priority=row["priority"],
+        tags=list(row["tags"]),
+        timeout=policies.timeout,
+        start_within=policies.start_within,
+        retry=retry_view(policies.retry),
+        misfire=misfire_view(policies.misfire),
+        overlap=policies.overlap,
+        limit=policies.limit,
+        precision=policies.precision,
+        next_fire_at=time_of(row["next_fire_at"]) if row["state"] in ("active", "paused") else None,
+        fire_count=row["fire_count"],
+        version=row["version"],
+        created_at=format_instant(row["created_at"]),
+        updated_at=format_instant(row["updated_at"]),
+        note=note,
+    )
+
+
+@lru_cache(maxsize=1024)
+def retry_view(retry: Retry) -> RetryView:
+    """A retry policy with its defaults written out."""
+    return RetryView(**msgspec.structs.asdict(retry))
+
+
+@lru_cache(maxsize=1024)
+def misfire_view(misfire: Misfire) -> MisfireView:
+    """A misfire policy with its defaults written out."""
+    return MisfireView(**msgspec.structs.asdict(misfire))
