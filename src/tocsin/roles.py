@@ -39,7 +39,7 @@ from tocsin.secret_key import secret_box
 from tocsin.service import Loop
 from tocsin.settings import Settings
 from tocsin.store.backfills import BackfillStore
-from tocsin.store.control import JobControl
+from tocsin.store.control.pausing import Pausing
 from tocsin.store.history import HistoryStore
 from tocsin.store.leases import LeaseStore
 from tocsin.store.plans import PlanStore
@@ -190,7 +190,7 @@ class Node:
         backfilling = Loop(Backfiller(BackfillStore(database), leases), self._clock)
         notices.on("plan", planning.wake)
         notices.on("backfill", backfilling.wake)
-        resuming = Loop(Resumer(JobControl(database, settings.horizon), leases), self._clock)
+        resuming = Loop(Resumer(Pausing(database, settings.horizon), leases), self._clock)
         notices.on("pauses", resuming.wake)
         services: list[Any] = [
             Reclaimer(queue, leases, self._telemetry, self._failpoints, claim_ttl=settings.claim_ttl),
@@ -212,7 +212,7 @@ class Node:
             self._telemetry,
             self._failpoints,
             node_id=node_id,
-            control=JobControl(database, self._settings.horizon),
+            control=Pausing(database, self._settings.horizon),
         )
         worker.listen(notices)
         return worker

@@ -37,7 +37,10 @@ from tocsin.scheduler.reclaimer import Reclaimer
 from tocsin.scheduler.resumer import Resumer
 from tocsin.settings import Settings
 from tocsin.store.backfills import BackfillStore
-from tocsin.store.control import JobControl
+from tocsin.store.control.cancelling import Cancelling
+from tocsin.store.control.changing import Changing
+from tocsin.store.control.firing import Firing
+from tocsin.store.control.pausing import Pausing
 from tocsin.store.jobs import JobStore, NewJob
 from tocsin.store.leases import LeaseStore
 from tocsin.store.plans import PlanStore
@@ -108,7 +111,10 @@ class Engine:
         self.settings = settings
         self.calls = Calls(time)
         self.jobs = JobStore(database)
-        self.control = JobControl(database, settings.horizon)
+        self.cancelling = Cancelling(database)
+        self.pausing = Pausing(database, settings.horizon)
+        self.changing = Changing(database, settings.horizon)
+        self.firing = Firing(database)
         self.backfills = BackfillStore(database)
         self.horizon = round(settings.horizon * SECOND)
         self._rng = random.Random(1)
@@ -131,7 +137,7 @@ class Engine:
         )  # fmt: skip
         queue = PostgresQueue(self.database, node_id, self.settings.claim_ttl)
         self.reclaimer = Reclaimer(queue, self.leases, telemetry, points, claim_ttl=self.settings.claim_ttl)
-        self.resumer = Resumer(self.control, self.leases)
+        self.resumer = Resumer(self.pausing, self.leases)
         self.backfiller = Backfiller(self.backfills, self.leases)
         self.worker = Worker(
             PostgresQueue(self.database, node_id, self.settings.claim_ttl), {HttpTarget: self.calls}, clock,

@@ -55,12 +55,12 @@ def test_after_a_night_of_changing_clocks_the_ledger_is_the_oracles_row_by_row(
         if paused:
             for place, job_id in enumerate(stories):
                 # Half of the pauses end by themselves.
-                await engine.control.pause(1, job_id, "a long night", up if place % 2 else None)
+                await engine.pausing.pause(1, job_id, "a long night", up if place % 2 else None)
             await engine.run_until(up - 1)
             await engine.time.advance_to(up)
             for place, job_id in enumerate(stories):
                 if place % 2 == 0:
-                    await engine.control.resume(1, job_id, up)
+                    await engine.pausing.resume(1, job_id, up)
         else:
             await engine.crash()
             await engine.time.advance_to(up)

@@ -41,10 +41,10 @@ def test_a_job_of_every_second_that_is_paused_for_long_leaves_one_row_and_little
 ) -> None:
     async def story(engine: Engine) -> None:
         job_id = await engine.define(written)
-        await engine.control.pause(TENANT, job_id, "a month off")
+        await engine.pausing.pause(TENANT, job_id, "a month off")
         await engine.time.advance_to(NOON + days * DAY)
         tracemalloc.start()
-        done = await engine.control.resume(TENANT, job_id, engine.time.now())
+        done = await engine.pausing.resume(TENANT, job_id, engine.time.now())
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 16 << 20, "memory is that of one step"

@@ -97,7 +97,7 @@ def test_windows_limits_jitter_unions_and_blackouts_keep_the_ledger_whole(
         if paused:
             for job_id in stories:
                 if (await engine.jobs.get(TENANT, job_id))["state"] == "active":
-                    await engine.control.pause(TENANT, job_id, None, up)
+                    await engine.pausing.pause(TENANT, job_id, None, up)
         else:
             await engine.crash()
             await engine.time.advance_to(up)

@@ -14,7 +14,9 @@ from tocsin.domain.job import Definition, check_definition
 from tocsin.domain.policy import Limit, Misfire, MisfirePolicy, Overlap, Policies, Retry
 from tocsin.domain.schedule import Schedule, read_schedule, rule_of
 from tocsin.domain.target import HttpTarget, NoopTarget
-from tocsin.store.control import JobControl
+from tocsin.store.control.cancelling import Cancelling
+from tocsin.store.control.firing import Firing
+from tocsin.store.control.pausing import Pausing
 from tocsin.store.executions import ExecutionStore
 from tocsin.store.jobs import JobStore, NewJob
 
@@ -31,7 +33,9 @@ class Clients:
         self._rng = rng
         self._database = database
         self._jobs = JobStore(database)
-        self._control = JobControl(database, horizon)
+        self._cancelling = Cancelling(database)
+        self._pausing = Pausing(database, horizon)
+        self._firing = Firing(database)
         self._executions = ExecutionStore(database)
         self._clock = clock
         self._shards = shards
@@ -136,7 +140,7 @@ class Clients:
         live = "SELECT fire_at, started_at FROM executions WHERE cell = 0 AND job_id = $1 ORDER BY fire_at"
         rows = await self._database.fetch(live, job_id)
         job = await self._database.one("SELECT next_fire_at FROM jobs WHERE cell = 0 AND id = $1", job_id)
-        done = await self._control.cancel(TENANT, job_id, "a client gave up")
+        done = await self._cancelling.cancel(TENANT, job_id, "a client gave up")
         if job["next_fire_at"] is not None:
             promise.ended_before = job["next_fire_at"]
         for row in rows:
@@ -146,18 +150,18 @@ class Clients:
         self._note(job_id, f"cancelled as a whole: {done}")
 
     async def _pause(self, job_id: UUID) -> None:
-        held = await self._control.pause(TENANT, job_id, "a break")
+        held = await self._pausing.pause(TENANT, job_id, "a break")
         self.paused.add(job_id)
         self._note(job_id, f"paused, {held} taken back")
 
     async def _resume(self, job_id: UUID) -> None:
-        done = await self._control.resume(TENANT, job_id, self._clock.now())
+        done = await self._pausing.resume(TENANT, job_id, self._clock.now())
         self.paused.discard(job_id)
         self._note(job_id, f"resumed: {len(done.fires)} at once, {len(done.skips)} runs of skips")
 
     async def _run(self, job_id: UUID) -> None:
         # Virtual time stands still on fire times; a person never hits one to the microsecond.
-        key = await self._control.run(TENANT, job_id, self._clock.now() + self._rng.randrange(1, 1000))
+        key = await self._firing.run(TENANT, job_id, self._clock.now() + self._rng.randrange(1, 1000))
         self.promises[job_id].manual.append(key.fire_at)
         self._note(job_id, f"fired by hand at {key.fire_at}")
 

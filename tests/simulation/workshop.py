@@ -18,7 +18,8 @@ from tocsin.domain.target import NoopTarget
 from tocsin.queue.claims import Again, Claim, Finish
 from tocsin.queue.lanes import allot
 from tocsin.queue.postgres import PostgresQueue
-from tocsin.store.control import JobControl
+from tocsin.store.control.cancelling import Cancelling
+from tocsin.store.control.pausing import Pausing
 from tocsin.store.executions import ExecutionStore
 from tocsin.store.jobs import JobStore, NewJob
 from tocsin.store.leases import LeaseStore
@@ -41,7 +42,8 @@ class Workshop:
         self.plain = plain
         self.time = time
         self.jobs = JobStore(plain)
-        self.control = JobControl(plain, horizon=30.0)
+        self.cancelling = Cancelling(plain)
+        self.pausing = Pausing(plain, horizon=30.0)
         self.executions = ExecutionStore(plain)
         self.leases = LeaseStore(plain, LEASE_TTL)
         self._tokens = itertools.count(1)

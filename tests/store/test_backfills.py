@@ -175,9 +175,9 @@ def test_a_backfill_ends_with_its_job(url: str, gone: str) -> None:
         called = len(engine.calls.made)
         assert called == 4
         if gone == "cancel":
-            await engine.control.cancel(TENANT, job_id, "over")
+            await engine.cancelling.cancel(TENANT, job_id, "over")
         else:
-            await engine.control.delete(TENANT, job_id)
+            await engine.cancelling.delete(TENANT, job_id)
         await engine.run_until(NOON + HOUR + MINUTE)
         assert len(engine.calls.made) == called, "nothing of a job starts any more once it is cancelled"
         assert (await engine.backfills.get(TENANT, backfill))["state"] == "cancelled"
@@ -256,8 +256,8 @@ def test_a_backfill_whose_job_was_changed_ends_and_does_not_stop_the_others(url:
         engine.calls.lasts = lambda _: 5 * SECOND
         await engine.run_until(engine.time.now() + 8 * SECOND)
         job = Definition(schedule(every="1s"), TARGET, policies=SKIP)
-        await engine.control.update(TENANT, changed, job, engine.time.now(), version=None)
-        await engine.control.pause(TENANT, changed, "only the backfill matters")
+        await engine.changing.update(TENANT, changed, job, engine.time.now(), version=None)
+        await engine.pausing.pause(TENANT, changed, "only the backfill matters")
         await engine.run_until(engine.time.now() + 10 * MINUTE)
         assert (await engine.backfills.get(TENANT, two))["state"] == "completed"
         assert (await engine.backfills.get(TENANT, one))["state"] != "running"
@@ -269,7 +269,7 @@ def test_a_fire_time_that_was_skipped_and_then_filled_shows_as_what_ran(url: str
     async def story(engine: Engine) -> None:
         job_id = await engine.define(schedule(every="1h", ends_at="2031-05-05T14:00:00Z"))
         await engine.run_until(NOON + 59 * MINUTE + 45 * SECOND)
-        skipped = await engine.control.skip_next(TENANT, job_id)
+        skipped = await engine.firing.skip_next(TENANT, job_id)
         await engine.run_until_done()
         await begin(engine, job_id, NOON + 1, NOON + 2 * HOUR)
         await engine.run_until_done()

@@ -73,7 +73,7 @@ def test_a_calendar_stays_as_long_as_a_job_names_it(url: str) -> None:
         job_id = await engine.define(schedule(every="1h", exclude={"calendars": ["zoo"]}))
         with pytest.raises(Conflict):
             await store.delete(TENANT, "zoo")
-        await engine.control.delete(TENANT, job_id)
+        await engine.cancelling.delete(TENANT, job_id)
         await store.delete(TENANT, "zoo")
         with pytest.raises(NotFound):
             await store.get(TENANT, "zoo")
@@ -125,7 +125,7 @@ def test_a_job_whose_calendar_is_gone_all_the_same_can_be_resumed_and_filled(url
         job_id = await engine.define(schedule(every="1h", exclude={"calendars": ["gone"]}))
         other = await engine.define(schedule(every="1h"))
         for each in (job_id, other):
-            await engine.control.pause(TENANT, each, None, NOON + 90 * MINUTE)
+            await engine.pausing.pause(TENANT, each, None, NOON + 90 * MINUTE)
         await engine.run_until(NOON + 2 * HOUR)
         states = [(await engine.jobs.get(TENANT, each))["state"] for each in (job_id, other)]
         assert states == ["active", "active"]

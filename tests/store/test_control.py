@@ -16,7 +16,7 @@ from tocsin.domain.outcome import Outcome, Verdict
 from tocsin.domain.policy import Misfire, MisfirePolicy, Overlap, Policies, Retry
 from tocsin.domain.schedule import Schedule
 from tocsin.queue.claims import Claim
-from tocsin.store.control import Cancelled
+from tocsin.store.control.cancelling import Cancelled
 from tocsin.store.executions import ExecutionStore
 
 NOON = parse_instant("2031-05-05T12:00:00Z", "")
@@ -43,11 +43,11 @@ def test_a_pause_takes_back_what_was_planned_and_resuming_brings_each_fire_time_
     async def story(engine: Engine) -> None:
         job_id = await engine.define(schedule(every="1m", ends_at="2031-05-05T12:08:00Z"), FIRE_ALL)
         await engine.run_until(NOON + 2 * MINUTE + 40 * SECOND)  # 12:03 is planned already
-        assert await engine.control.pause(TENANT, job_id, "a break") == 1
+        assert await engine.pausing.pause(TENANT, job_id, "a break") == 1
         await engine.run_until(NOON + 5 * MINUTE + 10 * SECOND)
-        foretold = await engine.control.resume(TENANT, job_id, engine.time.now(), dry_run=True)
+        foretold = await engine.pausing.resume(TENANT, job_id, engine.time.now(), dry_run=True)
         assert await engine.count("executions") == 0
-        done = await engine.control.resume(TENANT, job_id, engine.time.now())
+        done = await engine.pausing.resume(TENANT, job_id, engine.time.now())
         assert done == foretold
         assert [(fire.at - NOON) // MINUTE for fire in done.fires] == [3, 4, 5]
         await engine.run_until_done()
@@ -63,7 +63,7 @@ def test_a_pause_with_an_end_is_over_at_that_instant(url: str) -> None:
         end = NOON + 4 * MINUTE + 30 * SECOND
         job_id = await engine.define(schedule(every="1m", ends_at="2031-05-05T12:06:00Z"))
         await engine.run_until(NOON + 90 * SECOND)
-        await engine.control.pause(TENANT, job_id, "until half past four", end)
+        await engine.pausing.pause(TENANT, job_id, "until half past four", end)
         await engine.run_until_done()
         rows = await engine.ledger(job_id, every(MINUTE, NOON, NOON + 6 * MINUTE))
         assert told(rows) == [
@@ -79,13 +79,13 @@ def test_pausing_again_before_what_was_missed_has_run_decides_it_only_once(url: 
         paced = Policies(misfire=Misfire(MisfirePolicy.FIRE_ALL, lookback="1d", pace="20s"))
         job_id = await engine.define(schedule(every="1m", ends_at="2031-05-05T12:12:00Z"), paced)
         await engine.run_until(NOON + 61 * SECOND)
-        await engine.control.pause(TENANT, job_id, None)
+        await engine.pausing.pause(TENANT, job_id, None)
         await engine.time.advance_to(NOON + 5 * MINUTE + SECOND)
-        await engine.control.resume(TENANT, job_id, engine.time.now())
+        await engine.pausing.resume(TENANT, job_id, engine.time.now())
         await engine.run_until(engine.time.now() + 30 * SECOND)  # two of the four have run, the others wait
-        assert await engine.control.pause(TENANT, job_id, None) == 3
+        assert await engine.pausing.pause(TENANT, job_id, None) == 3
         await engine.time.advance_to(NOON + 8 * MINUTE + SECOND)
-        await engine.control.resume(TENANT, job_id, engine.time.now())
+        await engine.pausing.resume(TENANT, job_id, engine.time.now())
         await engine.run_until_done()
         rows = await engine.ledger(job_id, every(MINUTE, NOON, NOON + 12 * MINUTE))
         assert told(rows) == [(minute, "succeeded") for minute in range(1, 13)]
@@ -120,12 +120,12 @@ def test_a_new_schedule_leaves_no_fire_time_of_the_old_one_unaccounted_for(url: 
         job_id = await engine.define(schedule(every="1m"), Policies(misfire=Misfire(MisfirePolicy.FIRE_ONCE)))
         await engine.run_until(NOON + 61 * SECOND)
         if paused:
-            await engine.control.pause(TENANT, job_id, None)
+            await engine.pausing.pause(TENANT, job_id, None)
         await engine.time.advance_to(NOON + 10 * MINUTE + SECOND)
         await update(engine, job_id, schedule(every="7m", ends_at="2031-05-05T12:30:00Z"), Policies())
         if paused:
             await engine.run_until(NOON + 15 * MINUTE)
-            await engine.control.resume(TENANT, job_id, engine.time.now())
+            await engine.pausing.resume(TENANT, job_id, engine.time.now())
         await engine.run_until_done()
         seven = [time for time in range(0, NOON + 30 * MINUTE + 1, 7 * MINUTE) if time > NOON + 10 * MINUTE]
         rows = await engine.ledger(job_id, [*every(MINUTE, NOON, NOON + 10 * MINUTE), *seven])
@@ -173,7 +173,7 @@ def test_skip_next_leaves_out_exactly_the_next_fire(url: str, planned: bool) -> 
     async def story(engine: Engine) -> None:
         job_id = await engine.define(schedule(every="1m", ends_at="2031-05-05T12:04:00Z"))
         await engine.run_until(NOON + (100 if planned else 65) * SECOND)
-        assert await engine.control.skip_next(TENANT, job_id) == NOON + 2 * MINUTE
+        assert await engine.firing.skip_next(TENANT, job_id) == NOON + 2 * MINUTE
         await engine.run_until_done()
         rows = await engine.ledger(job_id, every(MINUTE, NOON, NOON + 4 * MINUTE))
         assert told(rows) == [(1, "succeeded"), (2, "skip_next"), (3, "succeeded"), (4, "succeeded")]
@@ -197,9 +197,9 @@ def test_a_pause_after_a_change_of_schedule_brings_back_no_time_that_neither_sch
         written = schedule(every=f"{seconds}s", ends_at="2031-05-05T12:08:00Z")
         await update(engine, job_id, written, policies)
         await engine.run_until(changed + 10 * SECOND)
-        await engine.control.pause(TENANT, job_id, None)
+        await engine.pausing.pause(TENANT, job_id, None)
         await engine.run_until(changed + 20 * SECOND)
-        await engine.control.resume(TENANT, job_id, engine.time.now())
+        await engine.pausing.resume(TENANT, job_id, engine.time.now())
         await engine.run_until_done()
         span = seconds * SECOND
         named = [NOON + minute * MINUTE for minute in (1, 2, 3)] + [
@@ -217,7 +217,7 @@ def test_a_fire_that_was_skipped_long_ahead_stays_skipped_when_the_schedule_chan
         end = "2031-05-05T16:00:00Z"
         job_id = await engine.define(schedule(every="2h", ends_at=end))
         await engine.run_until(NOON + MINUTE)
-        assert await engine.control.skip_next(TENANT, job_id) == NOON + 2 * HOUR
+        assert await engine.firing.skip_next(TENANT, job_id) == NOON + 2 * HOUR
         await update(engine, job_id, schedule(every="1h", ends_at=end), Policies())
         await engine.run_until_done()
         rows = await engine.ledger(job_id, every(HOUR, NOON, NOON + 4 * HOUR))
@@ -232,11 +232,11 @@ def test_cancelling_a_job_whose_last_fire_is_planned_already_still_stops_that_fi
     async def story(engine: Engine) -> None:
         job_id = await engine.define(schedule(every="1m", max_fires=1))
         await engine.run_until(NOON + 40 * SECOND)
-        assert await engine.control.cancel(TENANT, job_id, "changed our minds") == Cancelled(1, 0)
+        assert await engine.cancelling.cancel(TENANT, job_id, "changed our minds") == Cancelled(1, 0)
         await engine.run_until(NOON + 2 * MINUTE)
         assert engine.calls.made == []
         with pytest.raises(Conflict):
-            await engine.control.cancel(TENANT, job_id, "again")
+            await engine.cancelling.cancel(TENANT, job_id, "again")
 
     play(url, NOON, story)
 
@@ -245,10 +245,10 @@ def test_running_by_hand_waits_for_its_turn_unless_told_to_run_beside(url: str) 
     async def story(engine: Engine) -> None:
         engine.calls.lasts = lambda _: 10 * MINUTE
         job_id = await engine.define(schedule(every="1h"), Policies(overlap=Overlap.QUEUE))
-        first = await engine.control.run(TENANT, job_id, engine.time.now())
+        first = await engine.firing.run(TENANT, job_id, engine.time.now())
         await engine.settle()
-        second = await engine.control.run(TENANT, job_id, engine.time.now() + SECOND)
-        beside = await engine.control.run(TENANT, job_id, engine.time.now() + 2 * SECOND, beside=True)
+        second = await engine.firing.run(TENANT, job_id, engine.time.now() + SECOND)
+        beside = await engine.firing.run(TENANT, job_id, engine.time.now() + 2 * SECOND, beside=True)
         await engine.run_until(NOON + MINUTE)
         assert [made[1] for made in engine.calls.made] == [first.fire_at, beside.fire_at]
         await engine.run_until(NOON + 11 * MINUTE)
@@ -262,8 +262,8 @@ def test_max_fires_counts_what_fired_and_not_what_was_taken_back(url: str) -> No
         job_id = await engine.define(schedule(every="20s", max_fires=5), FIRE_ALL)
         for _ in range(3):  # each pause takes back what is planned within the horizon
             await engine.run_until(engine.time.now() + 25 * SECOND)
-            await engine.control.pause(TENANT, job_id, None)
-            await engine.control.resume(TENANT, job_id, engine.time.now())
+            await engine.pausing.pause(TENANT, job_id, None)
+            await engine.pausing.resume(TENANT, job_id, engine.time.now())
         await engine.run_until_done()
         rows = await engine.ledger(job_id, every(20 * SECOND, NOON, NOON + 10 * MINUTE))
         assert [row.fire_at for row in rows] == [NOON + place * 20 * SECOND for place in range(1, 6)]
@@ -279,7 +279,7 @@ def test_deleting_a_job_stops_what_runs_and_keeps_its_history(url: str) -> None:
         engine.calls.lasts = lambda claim: HOUR if claim.fire_at > NOON + MINUTE else 0
         job_id = await engine.define(schedule(every="1m"))
         await engine.run_until(NOON + 2 * MINUTE + 40 * SECOND)
-        assert await engine.control.delete(TENANT, job_id) == Cancelled(1, 1)
+        assert await engine.cancelling.delete(TENANT, job_id) == Cancelled(1, 1)
         await engine.settle()
         rows = await engine.ledger(job_id, [])
         assert told(rows) == [(1, "succeeded"), (2, "job deleted"), (3, "job deleted")]
@@ -310,10 +310,10 @@ def test_a_cancelled_execution_that_is_retried_runs_under_its_old_identity(url: 
 def test_a_month_of_pause_is_foretold_whole_and_recorded_as_paused(url: str, cron: str) -> None:
     async def story(engine: Engine) -> None:
         job_id = await engine.define(schedule(cron=cron, ends_at="2031-06-04T13:00:00Z"))
-        await engine.control.pause(TENANT, job_id, "a long holiday")
+        await engine.pausing.pause(TENANT, job_id, "a long holiday")
         await engine.time.advance_to(NOON + 30 * DAY + 30 * SECOND)
         missed = 30 * (24 * 60 if cron == "* * * * *" else 24)
-        done = await engine.control.resume(TENANT, job_id, engine.time.now())
+        done = await engine.pausing.resume(TENANT, job_id, engine.time.now())
         assert [fire.at for fire in done.fires] == [NOON + 30 * DAY]
         assert sum(skip.count for skip in done.skips) == missed - 1
         await engine.run_until_done()
@@ -336,4 +336,4 @@ async def update(
     **fields: str,
 ) -> None:
     definition = Definition(written, TARGET, policies=policies, **fields)  # type: ignore[arg-type]
-    await engine.control.update(TENANT, job_id, definition, engine.time.now(), version=version)
+    await engine.changing.update(TENANT, job_id, definition, engine.time.now(), version=version)

@@ -126,7 +126,7 @@ class LifecycleWalk(RuleBasedStateMachine):
     def cancel_job(self, choice: int) -> None:
         model = self.models[choice % len(self.models)]
         try:
-            self.do(self.shop.control.cancel(TENANT, model.key.job_id, "enough"))
+            self.do(self.shop.cancelling.cancel(TENANT, model.key.job_id, "enough"))
         except Conflict:
             assert model.job == "cancelled" or model.state in FINAL
             return
@@ -144,7 +144,7 @@ class LifecycleWalk(RuleBasedStateMachine):
         model = self.models[choice % len(self.models)]
         held = model.state in (State.QUEUED, State.CLAIMED) and model.attempt == 1
         try:
-            self.do(self.shop.control.pause(TENANT, model.key.job_id, "a break"))
+            self.do(self.shop.pausing.pause(TENANT, model.key.job_id, "a break"))
         except Conflict:
             assert not held or model.job != "active"
             return
@@ -156,7 +156,7 @@ class LifecycleWalk(RuleBasedStateMachine):
     def resume(self, choice: int) -> None:
         model = self.models[choice % len(self.models)]
         try:
-            self.do(self.shop.control.resume(TENANT, model.key.job_id, self.now))
+            self.do(self.shop.pausing.resume(TENANT, model.key.job_id, self.now))
         except Conflict:
             assert model.job != "paused"
             return

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.support.api import InProcessApi, in_process_api
 from tocsin.domain.ids import ExecutionKey, parse_job_text
-from tocsin.store.control import JobControl
+from tocsin.store.control.pausing import Pausing
 
 TOKEN = 77
 REASON = "the target answered 410"
@@ -29,8 +29,8 @@ def _running(api: InProcessApi, **job: Any) -> tuple[dict[str, Any], ExecutionKe
 
 def _pause(api: InProcessApi, key: ExecutionKey, target: str, token: int = TOKEN) -> bool:
     (job,) = api.fetch("SELECT tenant_id FROM jobs WHERE id = $1", key.job_id)
-    control = JobControl(api.database, 30.0)
-    return api.run(control.pause_gone(job["tenant_id"], key, token, target, REASON))
+    pausing = Pausing(api.database, 30.0)
+    return api.run(pausing.pause_gone(job["tenant_id"], key, token, target, REASON))
 
 
 def test_the_holder_of_the_claim_pauses_the_job_once_and_the_log_says_who(url: str) -> None:

@@ -153,11 +153,11 @@ def test_a_plan_of_a_job_that_changed_meanwhile_writes_nothing_of_it(url: str, c
         node, leases = await lease_all(shop)
         plans = await decide(shop, node)
         if change == "cancel":
-            await shop.control.cancel(TENANT, job_id, "enough")
+            await shop.cancelling.cancel(TENANT, job_id, "enough")
         else:
-            await shop.control.pause(TENANT, job_id, "a break")
+            await shop.pausing.pause(TENANT, job_id, "a break")
         if change == "pause and resume":
-            await shop.control.resume(TENANT, job_id, shop.time.now())
+            await shop.pausing.resume(TENANT, job_id, shop.time.now())
         before, planned = await job_row(shop, job_id), await fires(shop, job_id)
         written = await shop.planner(node).write(leases, plans, wake=False)
         assert written.moved == 1
@@ -286,9 +286,9 @@ def test_what_was_called_off_before_a_pause_does_not_come_back_when_it_ends(url:
             await shop.executions.cancel(TENANT, ExecutionKey(job_id, second), "not this one")
             is State.CANCELLED
         )
-        await shop.control.pause(TENANT, job_id, "a break")
+        await shop.pausing.pause(TENANT, job_id, "a break")
         assert await fires(shop, job_id) == []
-        await shop.control.resume(TENANT, job_id, shop.time.now())
+        await shop.pausing.resume(TENANT, job_id, shop.time.now())
         await shop.leases.renew(node, "{}")
         await part.run_once(shop.time.now())
         assert await fires(shop, job_id) == [first, third]
@@ -308,8 +308,8 @@ def test_what_ran_while_an_earlier_fire_was_stuck_does_not_run_again_after_a_pau
         assert stuck.fire_at == first
         await shop.time.advance_to(second)
         await shop.worker(2).succeed(await shop.claim(shop.worker(2)), shop.time.now())
-        await shop.control.pause(TENANT, job_id, "a break")
-        done = await shop.control.resume(TENANT, job_id, shop.time.now())
+        await shop.pausing.pause(TENANT, job_id, "a break")
+        done = await shop.pausing.resume(TENANT, job_id, shop.time.now())
         assert [fire.at for fire in done.fires] == [first]
         assert (await fires(shop, job_id))[:2] == [first, third]
         rows = await shop.past(ExecutionKey(job_id, second))
@@ -325,8 +325,8 @@ def test_fires_taken_back_by_a_pause_do_not_use_up_max_fires(url: str) -> None:
         part, _, _ = planner(shop, node, leases)
         await part.run_once(shop.time.now())
         for _ in range(3):
-            assert await shop.control.pause(TENANT, job_id, "a break") == 3
-            await shop.control.resume(TENANT, job_id, shop.time.now())
+            assert await shop.pausing.pause(TENANT, job_id, "a break") == 3
+            await shop.pausing.resume(TENANT, job_id, shop.time.now())
         row = await job_row(shop, job_id)
         assert (row["fire_count"], len(await fires(shop, job_id))) == (3, 3)
         assert msgspec.json.encode(row["state"]) == b'"active"'

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter
+from tocsin.api.endpoint import CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter
 from tocsin.api.wire import audit as wire
 from tocsin.api.wire.pages import CursorInstant, CursorNumber, decode_cursor, encode_cursor
 from tocsin.domain.instant import format_instant
@@ -52,7 +52,6 @@ def _shown(row: Any, names: dict[int, str]) -> wire.AuditEntry:
     )
 
 
-_TIME = {"type": "string", "format": "date-time"}
 ENDPOINTS = (
     Endpoint(
         method="GET", path="/v1/audit", handler=list_audit, answer=wire.AuditPage,
@@ -62,8 +61,8 @@ ENDPOINTS = (
             Parameter("actor", "Only what this key (by id) did, or `system`"),
             Parameter("action", "Only this action, for example job.pause"),
             Parameter("object", "Only what was done to this: an id, or a kind and a name such as tenant:acme"),
-            Parameter("from", "Only entries of this instant or later", _TIME),
-            Parameter("to", "Only entries before this instant", _TIME),
+            Parameter("from", "Only entries of this instant or later", INSTANT),
+            Parameter("to", "Only entries before this instant", INSTANT),
         ),
     ),
 )  # fmt: skip

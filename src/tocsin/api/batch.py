@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tocsin.api.definitions import check_calendars, names_calendars, new_job, read_definition
+from tocsin.api.definitions import check_calendars, new_job, read_definition
 from tocsin.api.endpoint import Call, Endpoint, Parameter, Reply
 from tocsin.api.problems import Problem, document_of, refused_by_decoder
 from tocsin.api.quota import too_many_jobs
@@ -176,7 +176,7 @@ class _Batch:
         ready = []
         for index, job in waiting:
             try:
-                if names_calendars(job.definition):
+                if job.definition.schedule.calendars:
                     await check_calendars(job.definition, self._call)
                 ready.append((index, job))
             except Refused as refused:

@@ -14,7 +14,10 @@ from tocsin.domain.sealing import SecretBox
 from tocsin.store.audit import AuditStore
 from tocsin.store.backfills import BackfillStore
 from tocsin.store.calendars import CalendarStore
-from tocsin.store.control import JobControl
+from tocsin.store.control.cancelling import Cancelling
+from tocsin.store.control.changing import Changing
+from tocsin.store.control.firing import Firing
+from tocsin.store.control.pausing import Pausing
 from tocsin.store.executions import ExecutionStore
 from tocsin.store.jobs import JobStore
 from tocsin.store.keys import KeyStore
@@ -39,7 +42,10 @@ class Context(msgspec.Struct, frozen=True):
     policy: AddressPolicy
     shard_count: int
     jobs: JobStore
-    control: JobControl
+    cancelling: Cancelling
+    pausing: Pausing
+    changing: Changing
+    firing: Firing
     calendars: CalendarStore
     backfills: BackfillStore
     executions: ExecutionStore
@@ -83,7 +89,10 @@ def make_context(
         policy,
         shard_count,
         jobs,
-        JobControl(database, horizon),
+        Cancelling(database),
+        Pausing(database, horizon),
+        Changing(database, horizon),
+        Firing(database),
         CalendarStore(database),
         BackfillStore(database),
         ExecutionStore(database),

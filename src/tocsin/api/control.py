@@ -15,7 +15,7 @@ async def cancel(call: Call) -> wire.CancelAnswer:
     """End a job: nothing of it starts any more."""
     job_id = job_id_of(call)
     reason = call.reason() or "cancelled by a user"
-    done = await call.context.control.cancel(call.caller.tenant_id, job_id, reason)
+    done = await call.context.cancelling.cancel(call.caller.tenant_id, job_id, reason)
     return wire.CancelAnswer(await view(call, job_id), done.cancelled, done.asked_to_stop)
 
 
@@ -23,7 +23,7 @@ async def cancel_queued(call: Call) -> wire.CancelAnswer:
     """Call off what has not started; the job goes on."""
     job_id = job_id_of(call)
     reason = call.reason() or "cancelled by a user"
-    cancelled = await call.context.control.cancel_queued(call.caller.tenant_id, job_id, reason)
+    cancelled = await call.context.cancelling.cancel_queued(call.caller.tenant_id, job_id, reason)
     call.note(after={"cancelled": cancelled})
     return wire.CancelAnswer(await view(call, job_id), cancelled, 0)
 
@@ -32,7 +32,7 @@ async def pause(call: Call) -> wire.PauseAnswer:
     """Hold a job's fires."""
     job_id = job_id_of(call)
     until = _pause_end(call)
-    held = await call.context.control.pause(call.caller.tenant_id, job_id, call.reason(), until)
+    held = await call.context.pausing.pause(call.caller.tenant_id, job_id, call.reason(), until)
     return wire.PauseAnswer(await view(call, job_id), held)
 
 
@@ -40,7 +40,7 @@ async def resume(call: Call) -> wire.ResumeAnswer:
     """Let a job fire again, or say what that would fire and skip."""
     job_id, now = job_id_of(call), call.context.clock.now()
     dry_run = call.body is not None and call.body.dry_run
-    done = await call.context.control.resume(call.caller.tenant_id, job_id, now, dry_run=dry_run)
+    done = await call.context.pausing.resume(call.caller.tenant_id, job_id, now, dry_run=dry_run)
     return wire.ResumeAnswer(
         await view(call, job_id),
         dry_run,
@@ -54,7 +54,7 @@ async def run(call: Call) -> Execution:
     """Fire a job now."""
     tenant_id = call.caller.tenant_id
     beside = call.body is not None and call.body.override_overlap
-    key = await call.context.control.run(tenant_id, job_id_of(call), call.context.clock.now(), beside=beside)
+    key = await call.context.firing.run(tenant_id, job_id_of(call), call.context.clock.now(), beside=beside)
     call.note(after={"execution": execution_text(key)})
     return execution_view(await call.context.executions.get(tenant_id, key))
 
@@ -62,7 +62,7 @@ async def run(call: Call) -> Execution:
 async def skip_next(call: Call) -> wire.SkipAnswer:
     """Leave the next fire out."""
     job_id = job_id_of(call)
-    skipped = await call.context.control.skip_next(call.caller.tenant_id, job_id)
+    skipped = await call.context.firing.skip_next(call.caller.tenant_id, job_id)
     call.note(after={"skipped": format_instant(skipped)})
     return wire.SkipAnswer(await view(call, job_id), format_instant(skipped))
 

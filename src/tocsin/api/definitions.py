@@ -59,16 +59,10 @@ def stored_definition(row: Any) -> Definition:
     )
 
 
-def names_calendars(definition: Definition) -> bool:
-    """Whether its schedule leaves out what calendars say."""
-    return definition.schedule.exclude is not None and bool(definition.schedule.exclude.calendars)
-
-
 async def check_calendars(definition: Definition, call: Call) -> None:
     """Refuse a definition that names a calendar which is not there."""
-    if definition.schedule.exclude is not None and names_calendars(definition):
-        names = definition.schedule.exclude.calendars
-        await ranges_of(call.context.database, call.caller.tenant_id, names, must_exist=True)
+    names = definition.schedule.calendars
+    await ranges_of(call.context.database, call.caller.tenant_id, names, must_exist=True)
 
 
 def new_job(definition: Definition, call: Call, now: Instant) -> NewJob:

@@ -125,6 +125,8 @@ LIMIT = Parameter(
     "limit", "Page size", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": DEFAULT_PAGE}
 )
 CURSOR = Parameter("cursor", "`next_cursor` of the page before")
+INSTANT = {"type": "string", "format": "date-time"}
+"""The schema of a parameter that names an instant."""
 
 Handler = Callable[[Call], Awaitable[Any]]
 

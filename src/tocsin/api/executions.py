@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter
+from tocsin.api.endpoint import CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter
 from tocsin.api.wire import executions as wire
 from tocsin.api.wire.actions import Nothing, Reason
 from tocsin.api.wire.pages import decode_cursor, encode_cursor
@@ -53,7 +53,7 @@ async def rerun(call: Call) -> wire.Execution:
     if row["state"] in LIVE:
         raise Conflict(f"cannot run an execution again that is {row['state']}")
     now = call.context.clock.now()
-    again = await call.context.control.run(tenant_id, key.job_id, now, again=key.fire_at)
+    again = await call.context.firing.run(tenant_id, key.job_id, now, again=key.fire_at)
     call.note(after={"execution": execution_text(again)})
     return await _view(call, again)
 
@@ -94,14 +94,13 @@ def _key(call: Call) -> ExecutionKey:
     return parse_execution_text(call.path["execution_id"])
 
 
-_TIME = {"type": "string", "format": "date-time"}
 _NARROWER = (
     LIMIT,
     CURSOR,
     Parameter("queue", "Only executions of this queue"),
     Parameter("job", "Only executions of this job"),
-    Parameter("fire_from", "Only fire times at this instant or later", _TIME),
-    Parameter("fire_to", "Only fire times before this instant", _TIME),
+    Parameter("fire_from", "Only fire times at this instant or later", INSTANT),
+    Parameter("fire_to", "Only fire times before this instant", INSTANT),
     Parameter(
         "min_lag", "Only executions that started at least this late: 500ms, 2s", msgspec.json.schema(SpanText)
     ),

@@ -13,7 +13,7 @@ from tocsin.api.definitions import (
     read_definition,
     stored_definition,
 )
-from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter, Reply
+from tocsin.api.endpoint import CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter, Reply
 from tocsin.api.quota import too_many_jobs
 from tocsin.api.wire import jobs as wire
 from tocsin.api.wire.control import CancelAnswer
@@ -143,7 +143,7 @@ async def put_by_name(call: Call) -> Reply:
 
 async def delete(call: Call) -> CancelAnswer:
     """Remove a job; its history stays."""
-    done = await call.context.control.delete(call.caller.tenant_id, job_id_of(call))
+    done = await call.context.cancelling.delete(call.caller.tenant_id, job_id_of(call))
     return CancelAnswer(None, done.cancelled, done.asked_to_stop)
 
 
@@ -181,7 +181,7 @@ async def admit(call: Call, wanted: int = 1) -> int:
 async def _replace(call: Call, job_id: UUID, definition: Definition, version: int) -> None:
     await check_calendars(definition, call)
     now = call.context.clock.now()
-    await call.context.control.update(call.caller.tenant_id, job_id, definition, now, version=version)
+    await call.context.changing.update(call.caller.tenant_id, job_id, definition, now, version=version)
 
 
 def _tagged(job: wire.Job, status: int | None = None) -> Reply:
@@ -215,7 +215,6 @@ def _idempotency_key(call: Call) -> str | None:
 _JOB = "/v1/jobs/{job_id}"
 _ETAG = ("ETag",)
 _BY_NAME = "/v1/jobs/by-name/{name}"
-_TIME = {"type": "string", "format": "date-time"}
 ENDPOINTS = (
     Endpoint(
         method="POST", path="/v1/jobs", handler=create, summary="Create a job", body=wire.NewJob, answer=wire.Job,
@@ -233,10 +232,10 @@ ENDPOINTS = (
             Parameter("tag_match", "Whether all of the tags must be there, or any", {"type": "string", "enum": ["all", "any"]}),
             Parameter("name", "Only jobs whose name contains this, in any case"),
             Parameter("target", "Only jobs with this kind of target", {"type": "string", "enum": ["http", "noop"]}),
-            Parameter("created_from", "Only jobs created at this instant or later", _TIME),
-            Parameter("created_to", "Only jobs created before this instant", _TIME),
-            Parameter("next_fire_from", "Only jobs whose next fire is at this instant or later", _TIME),
-            Parameter("next_fire_to", "Only jobs whose next fire is before this instant", _TIME),
+            Parameter("created_from", "Only jobs created at this instant or later", INSTANT),
+            Parameter("created_to", "Only jobs created before this instant", INSTANT),
+            Parameter("next_fire_from", "Only jobs whose next fire is at this instant or later", INSTANT),
+            Parameter("next_fire_to", "Only jobs whose next fire is before this instant", INSTANT),
         ),
     ),
     Endpoint(

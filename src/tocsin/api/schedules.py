@@ -4,7 +4,7 @@ from uuid import UUID
 
 import msgspec
 
-from tocsin.api.endpoint import LIMIT, Call, Endpoint, Parameter
+from tocsin.api.endpoint import INSTANT, LIMIT, Call, Endpoint, Parameter
 from tocsin.api.jobs import job_id_of, view
 from tocsin.api.wire.schedules import PreviewRequest
 from tocsin.domain.errors import Refused
@@ -47,8 +47,7 @@ async def upcoming(call: Call) -> Preview:
 
 
 async def _calendars(call: Call, schedule: Schedule) -> list[tuple[int, int]]:
-    names = schedule.exclude.calendars if schedule.exclude is not None else ()
-    return await ranges_of(call.context.database, call.caller.tenant_id, names, must_exist=True)
+    return await ranges_of(call.context.database, call.caller.tenant_id, schedule.calendars, must_exist=True)
 
 
 ENDPOINTS = (
@@ -59,6 +58,6 @@ ENDPOINTS = (
     Endpoint(
         method="GET", path="/v1/jobs/{job_id}/upcoming", handler=upcoming, answer=Preview, refusals=(404,),
         summary="The next fires of a job, explained, with warnings",
-        parameters=(LIMIT, Parameter("after", "Fires after this instant; default now", {"type": "string", "format": "date-time"})),
+        parameters=(LIMIT, Parameter("after", "Fires after this instant; default now", INSTANT)),
     ),
 )  # fmt: skip

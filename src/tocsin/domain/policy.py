@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import msgspec
 
 from tocsin.domain.errors import Refused
-from tocsin.domain.instant import DAY, HOUR, MINUTE, SECOND, Span, parse_span
+from tocsin.domain.instant import DAY, HOUR, MINUTE, SECOND, Instant, Span, parse_span
 from tocsin.domain.statuses import MAX_PATTERNS, check_statuses, matches
 from tocsin.domain.written import (
     STATUS_TEXT,
@@ -120,6 +120,10 @@ class Policies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     start_within: StartWithin | None = None
     limit: Limit | None = None
     precision: Precision = Precision.NORMAL
+
+    def start_by(self, due_at: Instant) -> Instant | None:
+        """When an execution that is due at `due_at` must have started; None if it may start whenever it can."""
+        return None if self.start_within is None else due_at + parse_span(self.start_within, "start_within")
 
 
 @lru_cache(maxsize=4096)

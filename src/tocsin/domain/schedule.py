@@ -67,6 +67,11 @@ class Schedule(
         """Whether it names more than one fire time."""
         return self.every is not None or self.cron is not None or self.any_of is not None
 
+    @property
+    def calendars(self) -> tuple[str, ...]:
+        """Names of the calendars whose ranges it leaves out."""
+        return () if self.exclude is None else self.exclude.calendars
+
 
 def read_schedule(written: "Written", now: Instant) -> Schedule:
     """Check what a user wrote and settle what depends on the moment of writing (`in`, `now`)."""

@@ -100,8 +100,9 @@ class Planner:
         return plans
 
     def _terms(self, job: DueJob, calendars: Calendars) -> Terms:
-        named = job.schedule.exclude.calendars if job.schedule.exclude else ()
-        ranges = [pair for name in named for pair in calendars.get((job.tenant_id, name), ())]
+        ranges = [
+            pair for name in job.schedule.calendars for pair in calendars.get((job.tenant_id, name), ())
+        ]
         return terms_of(job.schedule, job.policies, job.id, job.fire_count, ranges)
 
     async def _plan(self, job: DueJob, terms: Terms, now: Instant) -> Plan:

@@ -9,7 +9,7 @@ from tocsin.domain.ids import job_text
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.scheduler.leaser import Leases
 from tocsin.service import AGAIN_NOW, Report
-from tocsin.store.control import JobControl
+from tocsin.store.control.pausing import Pausing
 
 _LOOK: Final = 30 * SECOND
 _log = structlog.get_logger()
@@ -21,8 +21,8 @@ class Resumer:
     name = "resumer"
     interval = 30.0
 
-    def __init__(self, control: JobControl, leases: Leases) -> None:
-        self._control = control
+    def __init__(self, pausing: Pausing, leases: Leases) -> None:
+        self._pausing = pausing
         self._leases = leases
 
     async def run_once(self, now: Instant) -> Report:
@@ -30,10 +30,10 @@ class Resumer:
         shards = sorted(self._leases.trusted())
         if not shards:
             return Report()
-        over, next_end = await self._control.pauses_over(shards, now)
+        over, next_end = await self._pausing.pauses_over(shards, now)
         for job in over:
             try:
-                await self._control.resume(job["tenant_id"], job["id"], now)
+                await self._pausing.resume(job["tenant_id"], job["id"], now)
                 _log.info("job.resumed", job=job_text(job["id"]))
             except (Conflict, NotFound):
                 continue  # somebody else was quicker

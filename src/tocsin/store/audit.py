@@ -16,12 +16,11 @@ import msgspec
 
 from tocsin.db.conditions import Conditions
 from tocsin.db.pool import Database, Record, Session, columns
-from tocsin.db.statements import statement
 from tocsin.domain.audit import SYSTEM, Mask, Origin
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text, parse_job_text
 from tocsin.domain.instant import MILLISECOND, MINUTE, Instant
+from tocsin.store.statements import CELL, sql
 
-CELL: Final = 0
 JOBS_CREATED: Final = "job.create_batch"
 _JOB: Final = "job:"
 _JOB_COLUMNS: Final = (
@@ -109,7 +108,7 @@ class AuditStore:
     ) -> Rows:
         inner = _conditions(where, after)
         page = f"ORDER BY a.at DESC, a.id DESC LIMIT {limit:d}"
-        columns = _sql("audit_columns")
+        columns = sql("audit_columns")
         if tenant_id is not None:
             inner.add("a.tenant_id = {}", tenant_id)
             return await self._database.fetch(f"{columns} WHERE {only} AND {inner} {page}", *inner.values)
@@ -137,7 +136,7 @@ async def write_audit(session: Session, entries: Sequence[Entry]) -> None:
         )
         for entry in entries
     ]
-    await session.execute(_sql("write_audit"), *columns(rows, 8))
+    await session.execute(sql("write_audit"), *columns(rows, 8))
 
 
 class Watch:
@@ -190,8 +189,8 @@ class ExecutionWatch(Watch):
 
     async def _look(self, session: Session) -> Any:
         row = await session.fetchrow(
-            f"SELECT state, attempt, cancel_requested FROM ({_sql('live_columns')} WHERE e.cell = $1 AND e.job_id = $2"  # noqa: S608
-            f" AND e.fire_at = $3 AND e.tenant_id = $4 UNION ALL {_sql('history_columns')} WHERE h.cell = $1"
+            f"SELECT state, attempt, cancel_requested FROM ({sql('live_columns')} WHERE e.cell = $1 AND e.job_id = $2"  # noqa: S608
+            f" AND e.fire_at = $3 AND e.tenant_id = $4 UNION ALL {sql('history_columns')} WHERE h.cell = $1"
             " AND h.job_id = $2 AND h.fire_at = $3 AND h.tenant_id = $4) AS e LIMIT 1",
             CELL,
             *self._key,
@@ -249,7 +248,3 @@ def _conditions(where: AuditFilter, after: Place | None) -> Conditions:
 
 def _json(value: Any) -> str | None:
     return None if value is None else msgspec.json.encode(value).decode()
-
-
-def _sql(name: str) -> str:
-    return statement("tocsin.store", name)

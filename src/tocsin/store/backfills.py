@@ -8,14 +8,14 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.pool import Database, Record, Session
-from tocsin.db.statements import statement
 from tocsin.domain.backfill import Mode, Order, fires_of, next_step
 from tocsin.domain.errors import Conflict, NotFound
 from tocsin.domain.instant import SECOND, Instant, Span
 from tocsin.domain.job import CATCH_UP_PRIORITY
 from tocsin.domain.schedule import Schedule
 from tocsin.store.calendars import blackouts_of
-from tocsin.store.jobs import CELL, no_job
+from tocsin.store.jobs import no_job
+from tocsin.store.statements import CELL, sql
 
 _IDLE: Final[Span] = SECOND
 _COLUMNS: Final = """
@@ -107,7 +107,7 @@ class BackfillStore:
                 raise Conflict(
                     f"cannot cancel a backfill that is {(await self.get(tenant_id, backfill_id))['state']}"
                 )
-            gone = await session.fetchrow(_sql("cancel_backfill"), CELL, backfill_id)
+            gone = await session.fetchrow(sql("cancel_backfill"), CELL, backfill_id)
             return int(gone["cancelled"])
 
     async def advance(self, shards: Sequence[int], now: Instant) -> tuple[int, Instant | None]:
@@ -156,7 +156,7 @@ class BackfillStore:
         fires = fires_of(schedule, row["range_from"], row["range_to"], Order(row["direction"]), blackouts)
         chosen = fires[row["position"] : row["position"] + take]
         done = await session.fetchrow(
-            _sql("plan_backfill"),
+            sql("plan_backfill"),
             CELL,
             row["job_id"],
             row["id"],
@@ -166,7 +166,3 @@ class BackfillStore:
             row["mode"] == Mode.ALL,
         )
         return int(done["queued"]) if done else 0
-
-
-def _sql(name: str) -> str:
-    return statement("tocsin.store", name)

@@ -1,20 +1,19 @@
 """Executions as users see them: live and finished ones in one shape, cancel, retry."""
 
 from datetime import timedelta
-from typing import Final, TypeAlias
+from typing import TypeAlias
 from uuid import UUID
 
 import msgspec
 
 from tocsin.db.conditions import Conditions, containing
 from tocsin.db.pool import Database, Record, Session
-from tocsin.db.statements import statement
 from tocsin.domain.errors import Conflict, NotFound
 from tocsin.domain.ids import ExecutionKey, execution_text
 from tocsin.domain.instant import Instant, Span
 from tocsin.domain.lifecycle import FINAL, LIVE, State
+from tocsin.store.statements import CELL, sql
 
-CELL: Final = 0
 Rows: TypeAlias = list[Record]
 
 
@@ -48,9 +47,9 @@ class ExecutionStore:
         """One execution, wherever it is. A skip that lies inside a run of skips is found by its run; a fire time that
         was skipped and then run after all is found by its run."""
         row = await self._database.fetchrow(
-            f"""SELECT * FROM ({_sql("live_columns")} WHERE e.cell = $1 AND e.job_id = $2 AND e.fire_at = $3 AND e.tenant_id = $4
+            f"""SELECT * FROM ({sql("live_columns")} WHERE e.cell = $1 AND e.job_id = $2 AND e.fire_at = $3 AND e.tenant_id = $4
             UNION ALL
-            {_sql("history_columns")} WHERE h.cell = $1 AND h.job_id = $2 AND h.tenant_id = $4
+            {sql("history_columns")} WHERE h.cell = $1 AND h.job_id = $2 AND h.tenant_id = $4
               AND (h.fire_at = $3 OR (h.fire_at <= $3 AND h.fire_until >= $3))) AS found
             ORDER BY state = 'skipped', fire_until NULLS FIRST LIMIT 1""",  # noqa: S608
             CELL,
@@ -69,10 +68,10 @@ class ExecutionStore:
         one that was skipped and then run after all has a row for each."""
         return await self._database.fetch(
             f"""SELECT * FROM (
-                ({_sql("live_columns")} WHERE e.cell = $1 AND e.job_id = $2 AND e.tenant_id = $3
+                ({sql("live_columns")} WHERE e.cell = $1 AND e.job_id = $2 AND e.tenant_id = $3
                  AND ($4::timestamptz IS NULL OR e.fire_at < $4) ORDER BY e.fire_at DESC LIMIT $5)
                 UNION ALL
-                ({_sql("history_columns")} WHERE h.cell = $1 AND h.job_id = $2 AND h.tenant_id = $3
+                ({sql("history_columns")} WHERE h.cell = $1 AND h.job_id = $2 AND h.tenant_id = $3
                  AND ($4::timestamptz IS NULL
                       OR (h.fire_at <= $4 AND (h.fire_at, h.state <> 'skipped') < ($4, $6::boolean)))
                  ORDER BY h.fire_at DESC, h.state <> 'skipped' DESC LIMIT $5)) AS found
@@ -103,10 +102,10 @@ class ExecutionStore:
             raise Conflict(f"cannot cancel an execution that is {row['state']}")
         async with self._database.transaction() as session:
             await hold_floor(session, key.job_id)
-            done = await session.fetchrow(_sql("cancel_executions"), CELL, key.job_id, key.fire_at, reason)
+            done = await session.fetchrow(sql("cancel_executions"), CELL, key.job_id, key.fire_at, reason)
             if done["cancelled"]:
                 return State.CANCELLED
-            if await session.fetch(_sql("ask_to_stop"), CELL, key.job_id, key.fire_at, reason):
+            if await session.fetch(sql("ask_to_stop"), CELL, key.job_id, key.fire_at, reason):
                 await session.execute("SELECT pg_notify('tocsin', 'stop')")
                 return State.RUNNING
         raise Conflict("cannot cancel: the execution has just finished")
@@ -115,7 +114,7 @@ class ExecutionStore:
         """Give a dead, expired or cancelled execution another round of attempts, under the same identity."""
         async with self._database.transaction() as session:
             args = (CELL, key.job_id, key.fire_at, tenant_id)
-            if await session.fetchrow(_sql("revive_execution"), *args) is not None:
+            if await session.fetchrow(sql("revive_execution"), *args) is not None:
                 await session.execute("SELECT pg_notify('tocsin', 'ready')")
                 return
         row = await self.get(tenant_id, key)
@@ -140,7 +139,7 @@ class ExecutionStore:
         outer = Conditions(after=inner)
         outer.add("state = {}", where.state)
         return await self._database.fetch(
-            f"SELECT * FROM ({_sql('live_columns')} WHERE {inner} ORDER BY e.job_id DESC, e.fire_at DESC) AS page"  # noqa: S608
+            f"SELECT * FROM ({sql('live_columns')} WHERE {inner} ORDER BY e.job_id DESC, e.fire_at DESC) AS page"  # noqa: S608
             f" WHERE {outer} LIMIT {limit:d}",
             *inner.values,
             *outer.values,
@@ -167,7 +166,7 @@ class ExecutionStore:
         # The literal condition lets the planner use the small index of dead ones.
         dead = " AND h.state = 'dead'" if where.state == State.DEAD else ""
         return await self._database.fetch(
-            f"{_sql('history_columns')} WHERE {inner}{dead}"
+            f"{sql('history_columns')} WHERE {inner}{dead}"
             f" ORDER BY h.finished_at DESC, h.job_id DESC, h.fire_at DESC LIMIT {limit:d}",
             *inner.values,
         )
@@ -181,7 +180,3 @@ async def hold_floor(session: Session, job_id: UUID) -> None:
     """Wait for workers that decide which execution of the job may run, and keep them waiting until commit: they must not
     skip one for the sake of another that is being called off."""
     await session.execute("SELECT FROM solos WHERE cell = $1 AND job_id = $2 FOR UPDATE", CELL, job_id)
-
-
-def _sql(name: str) -> str:
-    return statement("tocsin.store", name)

@@ -6,8 +6,8 @@ from typing import Final
 from tocsin.db.pool import Database
 from tocsin.domain.ids import new_job_id
 from tocsin.domain.instant import DAY, Instant, to_datetime
+from tocsin.store.statements import CELL
 
-CELL: Final = 0
 _PARTITIONED: Final = ("history", "audit")
 _DAYS_AHEAD: Final = 7
 

@@ -9,15 +9,14 @@ import msgspec
 
 from tocsin.db.conditions import Conditions, containing
 from tocsin.db.pool import Database, Record, Session, acting_tenants, columns
-from tocsin.db.statements import statement
 from tocsin.domain.audit import Origin
 from tocsin.domain.errors import Conflict, NotFound, Refused
 from tocsin.domain.ids import job_text
-from tocsin.domain.instant import MILLISECOND, Instant, parse_span
+from tocsin.domain.instant import MILLISECOND, Instant
 from tocsin.domain.job import Definition
 from tocsin.domain.policy import Policies
+from tocsin.store.statements import CELL, sql
 
-CELL: Final = 0
 TAG_SEPARATOR: Final = "\x1f"
 _NEAR: Final = 2_500 * MILLISECOND
 _FIRST_ANSWER: Final = "SELECT request_hash, answer FROM idempotency WHERE tenant_id = $1 AND key = $2"
@@ -86,7 +85,7 @@ class JobStore:
         """Write a job under an idempotency key. Returns the first answer if the key was used before."""
         async with self._database.transaction() as session:
             taken = (job.tenant_id, key, request_hash, job.id, answer)
-            if await session.fetchrow(_sql("idempotent_key"), *taken) is not None:
+            if await session.fetchrow(sql("idempotent_key"), *taken) is not None:
                 if await _define(session, [job], now):
                     raise name_taken(job.definition)
                 return None
@@ -129,7 +128,7 @@ class JobStore:
     async def get(self, tenant_id: int, job_id: UUID) -> Record:
         """One job as the API shows it."""
         row = await self._database.fetchrow(
-            f"{_sql('job_columns')} WHERE j.cell = $1 AND j.id = $2 AND j.tenant_id = $3",
+            f"{sql('job_columns')} WHERE j.cell = $1 AND j.id = $2 AND j.tenant_id = $3",
             CELL,
             job_id,
             tenant_id,
@@ -158,7 +157,7 @@ class JobStore:
         outer.add("state = {}", where.state)
         outer.add("next_fire_at >= {}", where.next_fire_from)
         outer.add("next_fire_at < {}", where.next_fire_to)
-        job_columns = _sql("job_columns")
+        job_columns = sql("job_columns")
         if where.name is not None or where.tags:
             job_columns = job_columns.replace("FROM jobs j", "FROM own_jobs j")  # its indexes work for these
         return await self._database.fetch(
@@ -183,7 +182,7 @@ async def _define(
     # A request's own tenant, so that the policies judge the jobs by it; the jobs' tenants where many share a batch.
     tenants = acting_tenants() or ",".join(map(str, sorted({job.tenant_id for job in jobs})))
     rows = await session.fetch(
-        _sql("define_jobs"), CELL, *values[:15], _notice(jobs, now), tenants, *values[15:], one_request
+        sql("define_jobs"), CELL, *values[:15], _notice(jobs, now), tenants, *values[15:], one_request
     )
     return {row["id"] for row in rows if row["id"] is not None}
 
@@ -210,8 +209,6 @@ def name_taken(definition: Definition) -> Conflict:
 
 def _row(job: NewJob) -> tuple[Any, ...]:
     definition = job.definition
-    start_within = definition.policies.start_within
-    start_by = None if start_within is None else job.due_at + parse_span(start_within, "start_within")
     return (
         job.id,
         job.tenant_id,
@@ -227,7 +224,7 @@ def _row(job: NewJob) -> tuple[Any, ...]:
         _policies_text(definition.policies),
         job.fire_at,
         None if job.due_at == job.fire_at else job.due_at,
-        start_by,
+        definition.policies.start_by(job.due_at),
         *(_NOBODY if job.origin is None else (job.origin.actor, job.origin.request_id, job.origin.address)),
     )
 
@@ -251,7 +248,3 @@ def _notice(jobs: Sequence[NewJob], now: Instant) -> str | None:
 def no_job(job_id: UUID) -> NotFound:
     """The answer for an id that names nothing this tenant has."""
     return NotFound(f"no job {job_text(job_id)}")
-
-
-def _sql(name: str) -> str:
-    return statement("tocsin.store", name)

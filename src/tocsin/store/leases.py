@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from tocsin.db.pool import Database, Record
-from tocsin.db.statements import statement
 from tocsin.domain.errors import OwnershipLost
 from tocsin.domain.instant import Instant
+from tocsin.store.statements import sql
 
 # A node that has not been seen for this many ttls is no longer listed.
 _FORGET_AFTER: Final = 30
@@ -61,7 +61,7 @@ class LeaseStore:
 
     async def renew(self, node_id: int, stats: str) -> Renewal:
         """Heartbeat: stay in the fleet, keep the leases that have not expired."""
-        row = await self._database.one(_sql("renew_leases"), node_id, self._ttl, stats)
+        row = await self._database.one(sql("renew_leases"), node_id, self._ttl, stats)
         if not row["known"]:
             raise OwnershipLost(f"node {node_id} was away so long that it was forgotten")
         held = dict(zip(row["held"], row["epochs"], strict=True))
@@ -71,12 +71,12 @@ class LeaseStore:
 
     async def take(self, node_id: int, count: int) -> dict[int, int]:
         """Take up to `count` free shards. Returns shard to epoch."""
-        rows = await self._database.fetch(_sql("take_leases"), node_id, self._ttl, count)
+        rows = await self._database.fetch(sql("take_leases"), node_id, self._ttl, count)
         return {row["shard"]: row["epoch"] for row in rows}
 
     async def give(self, node_id: int, shards: Sequence[int]) -> None:
         """Give shards back and let the others know."""
-        await self._database.fetchrow(_sql("give_leases"), node_id, list(shards))
+        await self._database.fetchrow(sql("give_leases"), node_id, list(shards))
 
     async def leave(self, node_id: int) -> None:
         """Leave the fleet for good."""
@@ -105,7 +105,3 @@ class LeaseStore:
             " CASE WHEN s.owner IS NOT NULL THEN s.expires_at END AS expires_at"
             " FROM shards s LEFT JOIN nodes n ON n.id = s.owner AND s.expires_at > tocsin_now() ORDER BY s.shard"
         )
-
-
-def _sql(name: str) -> str:
-    return statement("tocsin.store", name)

@@ -2,22 +2,20 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from tocsin.db.pool import Database, columns
-from tocsin.db.statements import statement
 from tocsin.domain.blackout import Range
-from tocsin.domain.instant import Instant, format_instant, parse_span
+from tocsin.domain.instant import Instant, format_instant
 from tocsin.domain.job import CATCH_UP_PRIORITY
-from tocsin.domain.planning import Fire, Plan
+from tocsin.domain.planning import Fire, Plan, Skip
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule
 from tocsin.store.calendars import ranges_by_calendar
-
-CELL: Final = 0
+from tocsin.store.statements import CELL, sql
 
 
 class DueJob(msgspec.Struct, frozen=True):
@@ -53,7 +51,7 @@ class PlanStore:
     ) -> list[DueJob]:
         """Jobs of these shards whose cursor is not beyond `until`, earliest first in each shard; but those whose
         cursor lies before `live_from` have missed something already, and come after all others."""
-        rows = await self._database.fetch(_sql("due_jobs"), CELL, list(shards), until, per_shard, live_from)
+        rows = await self._database.fetch(sql("due_jobs"), CELL, list(shards), until, per_shard, live_from)
         return [
             DueJob(job_id, shard, tenant_id, cursor, version, fires, _schedule(schedule), _policies(policies))
             for job_id, shard, tenant_id, cursor, version, fires, schedule, policies in rows
@@ -61,7 +59,7 @@ class PlanStore:
 
     async def calendars(self, jobs: Sequence[DueJob]) -> dict[tuple[int, str], list[Range]]:
         """The calendars that these jobs name, by tenant and name."""
-        tenants = {job.tenant_id for job in jobs if job.schedule.exclude and job.schedule.exclude.calendars}
+        tenants = {job.tenant_id for job in jobs if job.schedule.calendars}
         return await ranges_by_calendar(self._database, sorted(tenants)) if tenants else {}
 
     async def write(
@@ -86,7 +84,7 @@ class PlanStore:
         )
         fires = columns([_fire_row(job, fire) for job, plan in plans for fire in plan.fires], 7)
         row = await self._database.one(
-            _sql("write_plan"),
+            sql("write_plan"),
             CELL,
             self._node_id,
             shards,
@@ -100,24 +98,26 @@ class PlanStore:
         return Written(row["own"], row["moved"], row["planned"])
 
 
+def skip_entry(skip: Skip) -> dict[str, Any]:
+    """A skip as statements read it."""
+    return {
+        "first": format_instant(skip.first),
+        "last": format_instant(skip.last),
+        "count": skip.count,
+        "reason": skip.reason,
+    }
+
+
 def _fire_row(job: DueJob, fire: Fire) -> tuple[Any, ...]:
-    within = job.policies.start_within
-    start_by = None if within is None else fire.due_at + parse_span(within, "start_within")
     wait = timedelta(microseconds=fire.wait)
+    start_by = job.policies.start_by(fire.due_at)
     return job.tenant_id, job.id, fire.at, fire.due_at, wait, fire.late, start_by
 
 
 def _skips(plans: Sequence[tuple[DueJob, Plan]]) -> str:
     return msgspec.json.encode(
         [
-            {
-                "tenant_id": job.tenant_id,
-                "id": str(job.id),
-                "first": format_instant(skip.first),
-                "last": format_instant(skip.last),
-                "count": skip.count,
-                "reason": skip.reason,
-            }
+            {"tenant_id": job.tenant_id, "id": str(job.id)} | skip_entry(skip)
             for job, plan in plans
             for skip in plan.skips
         ]
@@ -126,7 +126,3 @@ def _skips(plans: Sequence[tuple[DueJob, Plan]]) -> str:
 
 _schedule = msgspec.json.Decoder(Schedule).decode
 _policies = msgspec.json.Decoder(Policies).decode
-
-
-def _sql(name: str) -> str:
-    return statement("tocsin.store", name)

@@ -13,9 +13,9 @@ from typing import Annotated, Final
 import msgspec
 
 from tocsin.db.pool import Database, Record
-from tocsin.db.statements import statement
 from tocsin.domain.sealing import CannotOpen, SecretBox
 from tocsin.store.secrets import box_of
+from tocsin.store.statements import sql
 
 BATCH: Final = 200
 
@@ -60,7 +60,7 @@ class Resealing:
         box = box_of(self._box)
         place = after or Place(0, "")
         rows = await self._database.fetch(
-            statement("tocsin.store", "sealed_otherwise"),
+            sql("sealed_otherwise"),
             box.key_id,
             place.tenant_id,
             place.name,
@@ -75,7 +75,7 @@ class Resealing:
             except CannotOpen as error:
                 unopened.append(Unopened(row["tenant"], row["name"], row["key_id"], str(error)))
         written = await self._database.one(
-            statement("tocsin.store", "reseal"),
+            sql("reseal"),
             box.key_id,
             *([list(column) for column in zip(*fresh, strict=True)] or [[]] * 4),
         )

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 
 from tocsin.db.pool import Database, Record, Session, UniqueViolation
-from tocsin.db.statements import statement
 from tocsin.domain.audit import Origin
 from tocsin.domain.errors import Conflict, NotFound
 from tocsin.domain.limits import TenantLimits
 from tocsin.domain.tenant import Tenant, TenantState
 from tocsin.store.audit import Entry, write_audit
+from tocsin.store.statements import sql
 
 _limits = msgspec.json.Decoder(TenantLimits).decode
 
@@ -97,7 +97,7 @@ class TenantStore:
 
     async def pending_jobs(self, tenant_id: int, horizon: float, most: int) -> int:
         """How many jobs of a tenant still have something to do, or `most` if there are more."""
-        row = await self._database.one(statement("tocsin.store", "pending_jobs"), tenant_id, horizon, most)
+        row = await self._database.one(sql("pending_jobs"), tenant_id, horizon, most)
         return int(row["pending"])
 
 

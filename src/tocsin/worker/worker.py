@@ -23,7 +23,7 @@ from tocsin.queue.postgres import PostgresQueue
 from tocsin.queue.shares import Rank, TenantShares
 from tocsin.service import Loop
 from tocsin.settings import Settings
-from tocsin.store.control import JobControl
+from tocsin.store.control.pausing import Pausing
 from tocsin.store.leases import Renewal
 from tocsin.telemetry import Telemetry
 from tocsin.worker.claimer import Claimer
@@ -49,7 +49,7 @@ class Worker:
         failpoints: Failpoints,
         *,
         node_id: int,
-        control: JobControl | None = None,
+        control: Pausing | None = None,
     ) -> None:
         self.rank = Rank(node_id, settings.lease_ttl)
         self._queue = queue

@@ -1,0 +1,88 @@
+"""Ending: a job, what it has queued, or all of it but its history.
+
+Locks are taken in one order: the job's backfills, as the backfiller does it, then the job, then the floor by which
+workers decide what runs. So nothing is queued, and nothing skipped, for the sake of what is being called off.
+"""
+
+from uuid import UUID
+
+import msgspec
+
+from tocsin.db.pool import Database, Session
+from tocsin.domain.errors import Conflict
+from tocsin.store.control.locked_job import lock_job, wrong_state
+from tocsin.store.executions import hold_floor
+from tocsin.store.statements import CELL, sql
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """What a cancellation did: executions called off, and running ones asked to stop."""
+
+    cancelled: int
+    asked_to_stop: int
+
+
+class Cancelling:
+    """Ends jobs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def cancel(self, tenant_id: int, job_id: UUID, reason: str) -> Cancelled:
+        """End a job: nothing of it starts any more once this returns."""
+        async with self._database.transaction() as session:
+            # Before the job's lock, as the backfiller does it: it must not queue what was just called off.
+            await _end_backfills(session, tenant_id, job_id)
+            job = await lock_job(session, tenant_id, job_id)
+            if job["state"] == "cancelled":
+                raise wrong_state("cancel", job)
+            done = await _call_off(session, job_id, reason)
+            if job["state"] == "completed" and done == Cancelled(0, 0):
+                raise wrong_state("cancel", job)
+            if job["kind"] == "once" and job["next_fire_at"] is not None:
+                await session.execute(sql("cancel_paused"), CELL, job_id, reason)
+            if job["kind"] == "once" and done == Cancelled(0, 0) and job["next_fire_at"] is None:
+                raise Conflict("cannot cancel: the job has already completed")
+            await session.execute(
+                "UPDATE jobs SET state = 'cancelled', state_reason = $3, paused_until = NULL, next_fire_at = NULL,"
+                " version = version + 1, updated_at = tocsin_now() WHERE cell = $1 AND id = $2",
+                CELL,
+                job_id,
+                reason,
+            )
+            return done
+
+    async def cancel_queued(self, tenant_id: int, job_id: UUID, reason: str) -> int:
+        """Call off every execution that has not started; the job itself goes on."""
+        async with self._database.transaction() as session:
+            await lock_job(session, tenant_id, job_id)
+            await hold_floor(session, job_id)
+            row = await session.fetchrow(sql("cancel_executions"), CELL, job_id, None, reason)
+            return int(row["cancelled"])
+
+    async def delete(self, tenant_id: int, job_id: UUID) -> Cancelled:
+        """Remove a job. Its history stays until retention takes it."""
+        async with self._database.transaction() as session:
+            await _end_backfills(session, tenant_id, job_id)
+            await lock_job(session, tenant_id, job_id)
+            done = await _call_off(session, job_id, "job deleted")
+            await session.execute("DELETE FROM jobs WHERE cell = $1 AND id = $2", CELL, job_id)
+            return done
+
+
+async def _end_backfills(session: Session, tenant_id: int, job_id: UUID) -> None:
+    await session.execute(
+        "UPDATE backfills SET state = 'cancelled', finished_at = tocsin_now()"
+        " WHERE tenant_id = $1 AND job_id = $2 AND state = 'running'",
+        tenant_id,
+        job_id,
+    )
+
+
+async def _call_off(session: Session, job_id: UUID, reason: str) -> Cancelled:
+    await hold_floor(session, job_id)
+    row = await session.fetchrow(sql("cancel_executions"), CELL, job_id, None, reason)
+    asked = await session.fetch(sql("ask_to_stop"), CELL, job_id, None, reason)
+    if asked:
+        await session.execute("SELECT pg_notify('tocsin', 'stop')")
+    return Cancelled(row["cancelled"] if row else 0, len(asked))

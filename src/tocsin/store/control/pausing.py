@@ -1,0 +1,160 @@
+"""Holding a job's fires and letting them go again: by a user, because its target is gone, at the end of the pause.
+
+A pause takes back what is planned and not started, and the cursor stands where it would have fired next. Resuming plans
+from there: what was missed meanwhile goes by the misfire policy, what was decided before stays decided.
+"""
+
+from collections.abc import Sequence
+from itertools import islice, takewhile
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from tocsin.db.pool import Database, Record, Session, witnessed
+from tocsin.domain.audit import SYSTEM
+from tocsin.domain.errors import Conflict
+from tocsin.domain.ids import ExecutionKey
+from tocsin.domain.instant import SECOND, Instant
+from tocsin.domain.planning import Plan, Skip
+from tocsin.domain.schedule import fire_times, rule_of
+from tocsin.store.audit import JobWatch
+from tocsin.store.control.locked_job import find_and_lock, lock_job, policies_of, schedule_of, wrong_state
+from tocsin.store.control.replanning import (
+    BEGINNING,
+    NOTHING,
+    decided_since,
+    earliest,
+    only_fire,
+    plan_beyond,
+    skip_fires,
+    take_back,
+    terms_from,
+    write_plan,
+)
+from tocsin.store.statements import CELL, sql
+
+_MOST_LOOKED_AT: Final = 20_000
+
+
+class Pausing:
+    """Pauses and resumes jobs."""
+
+    def __init__(self, database: Database, horizon: float) -> None:
+        self._database = database
+        self._horizon = round(horizon * SECOND)
+
+    async def pause(
+        self, tenant_id: int, job_id: UUID, reason: str | None, until: Instant | None = None
+    ) -> int:
+        """Hold a job's fires. Returns how many planned executions were taken back out of the queue."""
+        async with self._database.transaction() as session:
+            job = await lock_job(session, tenant_id, job_id)
+            if job["state"] not in ("active", "completed"):
+                raise wrong_state("pause", job)
+            held = await take_back(session, job_id, BEGINNING)
+            if job["state"] == "completed" and not held:
+                raise wrong_state("pause", job)
+            if job["kind"] == "once" and not held:
+                raise Conflict("cannot pause: the job's only execution has already started")
+            await _hold(session, job, held, reason, until)
+            if until is not None:
+                await session.execute("SELECT pg_notify('tocsin', 'pauses')")
+            return len(held)
+
+    async def pause_gone(
+        self, tenant_id: int, key: ExecutionKey, token: int, target: str, reason: str
+    ) -> bool:
+        """Pause a recurring job because its target said that it is gone. Whether that was done.
+
+        Fenced twice: the claim that heard it must still be held, and the job must still have that target.
+        """
+        watch = JobWatch(tenant_id, SYSTEM, "job.pause", key.job_id)
+        with witnessed(watch):
+            async with self._database.transaction() as session:
+                job = await find_and_lock(session, tenant_id, key.job_id)
+                if job is None or job["state"] != "active" or job["kind"] != "recurring":
+                    return False
+                row = await session.fetchrow(sql("heard_by_holder"), CELL, *key, token, target)
+                if row is None:
+                    return False
+                held = await take_back(session, key.job_id, BEGINNING)
+                await _hold(session, job, held, reason, None)
+        return True
+
+    async def resume(self, tenant_id: int, job_id: UUID, now: Instant, *, dry_run: bool = False) -> Plan:
+        """Let a paused job fire again. What it missed meanwhile goes by its misfire policy.
+
+        Returns what that fires and skips; with `dry_run` nothing is changed.
+        """
+        async with self._database.transaction() as session:
+            job = await lock_job(session, tenant_id, job_id)
+            if job["state"] != "paused":
+                raise wrong_state("resume", job)
+            missed = await self._plan_of_pause(session, job, now)
+            if not dry_run:
+                await write_plan(session, job_id, policies_of(job), missed)
+                await session.execute("SELECT pg_notify('tocsin', 'plan ready')")
+            return msgspec.structs.replace(missed, fires=[fire for fire in missed.fires if fire.at <= now])
+
+    async def pauses_over(self, shards: Sequence[int], now: Instant) -> tuple[list[Record], Instant | None]:
+        """Jobs of these shards whose pause has ended, and when the next one ends."""
+        rows = await self._database.fetch(
+            "SELECT id, tenant_id, paused_until FROM jobs WHERE shard = ANY ($1::smallint[])"
+            " AND paused_until IS NOT NULL ORDER BY paused_until LIMIT 100",
+            list(shards),
+        )
+        over = [row for row in rows if row["paused_until"] <= now]
+        return over, rows[len(over)]["paused_until"] if len(over) < len(rows) else None
+
+    async def _plan_of_pause(self, session: Session, job: Record, now: Instant) -> Plan:
+        """What the pause made the job miss. The planner goes on from the cursor."""
+        schedule, cursor = schedule_of(job), job["next_fire_at"]
+        if cursor is None:
+            return NOTHING
+        if job["kind"] == "once":
+            return only_fire(cursor, now)
+        terms = await terms_from(
+            session, job, cursor, schedule, policies_of(job), job["fire_count"], missed_reason="paused"
+        )
+        return await plan_beyond(session, rule_of(schedule), cursor, terms, now, now + self._horizon)
+
+
+async def _hold(
+    session: Session, job: Record, held: Sequence[Instant], reason: str | None, until: Instant | None
+) -> None:
+    """Pause a locked job whose planned fires `held` were taken back."""
+    left_over = await _left_over(session, job, held)
+    await skip_fires(session, job["id"], [Skip(fire, fire, 1, "paused") for fire in left_over])
+    await session.execute(
+        "UPDATE jobs SET state = 'paused', state_reason = $3, paused_until = $4, next_fire_at = $5,"
+        " fire_count = fire_count - $6, version = version + 1, updated_at = tocsin_now()"
+        " WHERE cell = $1 AND id = $2",
+        CELL,
+        job["id"],
+        reason,
+        until,
+        earliest([fire for fire in held if fire not in left_over], job),
+        len(held) if job["kind"] == "recurring" else 0,
+    )
+
+
+async def _left_over(session: Session, job: Record, held: Sequence[Instant]) -> set[Instant]:
+    """Of the fires taken back those that an earlier schedule of the job had named.
+
+    The cursor cannot go back to them: the schedule that the job has now may name other times there, from before it
+    was the job's. A time that it names and that was never planned shows that it was not yet.
+    """
+    if job["kind"] == "once" or not held:
+        return set()
+    rule, kept = rule_of(schedule_of(job)), set(held)
+    decided = await decided_since(session, job["id"], min(held))
+    first, end = rule.next_fire(min(held) - 1), job["next_fire_at"] or max(held) + 1
+    named = [] if first is None else islice(fire_times(rule, first), _MOST_LOOKED_AT)
+    unplanned = [
+        fire
+        for fire in takewhile(lambda time: time < end, named)
+        if fire not in kept and decided.end_of(fire) is None
+    ]
+    since = max(unplanned, default=BEGINNING)
+    return {fire for fire in held if fire < since or rule.next_fire(fire - 1) != fire}
