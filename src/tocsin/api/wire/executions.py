@@ -97,7 +97,6 @@ def execution_view(row: Any, *, attempts: bool = False) -> Execution:
 
 def facts_of(row: Any) -> Facts:
     """What `explain` needs to know of an execution."""
-    earlier = msgspec.json.decode(row["attempts"], type=list[Attempt]) if row["attempts"] else []
     return Facts(
         state=State(row["state"]),
         cause=row["cause"],
@@ -107,7 +106,7 @@ def facts_of(row: Any) -> Facts:
         finished_at=row["finished_at"],
         deadline_at=row["deadline_at"],
         attempt=row["attempt"],
-        attempts=earlier,
+        attempts=_earlier(row),
         reason=row["reason"],
         cancel_requested=row["cancel_requested"],
         start_by=row["start_by"],
@@ -125,19 +124,20 @@ def _origin(row: Any) -> str | None:
 
 def _first_start(row: Any) -> Instant | None:
     """When the first attempt started: lag is about that, not about retries."""
-    if row["attempts"] is None:
-        start: Instant | None = row["started_at"]
-        return start
-    earlier = msgspec.json.decode(row["attempts"], type=list[Attempt])
-    return earlier[0].started_at if earlier else row["started_at"]
+    earlier = _earlier(row)
+    start: Instant | None = earlier[0].started_at if earlier else row["started_at"]
+    return start
 
 
 def _attempts(row: Any) -> list[AttemptView]:
-    earlier = msgspec.json.decode(row["attempts"], type=list[Attempt]) if row["attempts"] else []
-    views = [_attempt_view(attempt) for attempt in earlier]
+    views = [_attempt_view(attempt) for attempt in _earlier(row)]
     if row["started_at"] is not None:
         views.append(_attempt_view(_last_attempt(row), running=row["finished_at"] is None))
     return views
+
+
+def _earlier(row: Any) -> list[Attempt]:
+    return msgspec.json.decode(row["attempts"], type=list[Attempt]) if row["attempts"] else []
 
 
 def _last_attempt(row: Any) -> Attempt:

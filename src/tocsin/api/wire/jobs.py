@@ -150,7 +150,7 @@ def misfire_of(written: Misfire | MisfirePolicy) -> Misfire:
     return written if isinstance(written, Misfire) else Misfire(written)
 
 
-def job_view(row: Any, note: str | None = None) -> Job:
+def job_view(row: Any) -> Job:
     """A job from its row."""
     policies = msgspec.json.decode(row["policies"], type=Policies)
     return Job(
@@ -178,7 +178,6 @@ def job_view(row: Any, note: str | None = None) -> Job:
         version=row["version"],
         created_at=format_instant(row["created_at"]),
         updated_at=format_instant(row["updated_at"]),
-        note=note,
     )
 
 
