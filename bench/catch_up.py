@@ -23,14 +23,10 @@ from typing import Any
 
 import uvloop
 
-from bench.installation import BATCH, Installation, installation
+from bench.installation import Installation, installation
 from tocsin.clock import system_now
-from tocsin.domain.ids import new_job_id, shard_of
 from tocsin.domain.instant import HOUR, MINUTE, SECOND, Instant
-from tocsin.domain.job import Definition
 from tocsin.domain.schedule import Schedule, rule_of
-from tocsin.domain.target import NoopTarget
-from tocsin.store.jobs import JobStore, NewJob
 
 ENGINES = 2
 QUIET = 15.0  # seconds of the quiet day
@@ -92,13 +88,9 @@ async def catch_up(place: Installation, jobs: int, down: int, live: int) -> None
 
 async def add(place: Installation, count: int, written: Schedule, queue: str, since: Instant) -> None:
     """Recurring jobs that nobody has planned since an instant."""
-    definition = Definition(written, NoopTarget(), queue=queue)
     first = rule_of(written).next_fire(since - since % MINUTE if written.cron else since)
     assert first is not None
-    for start in range(0, count, BATCH):
-        ids = [new_job_id(since) for _ in range(min(BATCH, count - start))]
-        new = [NewJob(job_id, 1, shard_of(job_id, 64), definition, first, first) for job_id in ids]
-        await JobStore(place.database).define(new, system_now())
+    await place.add_recurring(count, written, first, queue)
 
 
 async def lag(place: Installation, queue: str, cause: str, since: Instant) -> Any:

@@ -1,10 +1,23 @@
-"""(c) Herd: executions due at one instant, known ahead. Start lag, by the database's own record."""
+"""(c) Herd: executions due at one instant, known ahead. Start lag, by the database's own record.
+
+    .venv/bin/python -m bench.herd [--sizes 10000 50000 100000] [--runs 3] [--http]
+
+With `--http` the executions are calls into a fast sink instead of no-ops.
+"""
+
+import argparse
+from contextlib import nullcontext
 
 import msgspec
+import uvloop
 
-from bench.installation import Installation
+from bench.installation import Installation, installation
+from bench.sink import sink
 from tocsin.clock import system_now
 from tocsin.domain.instant import SECOND
+from tocsin.domain.target import HttpTarget
+
+ENGINES = 2
 
 
 class Lag(msgspec.Struct, frozen=True):
@@ -16,24 +29,51 @@ class Lag(msgspec.Struct, frozen=True):
     max: float
 
 
-async def herd(place: Installation, count: int, engines: int, *, ahead: float = 6.0) -> Lag:
-    """All due at one instant `ahead` seconds after the last of them was created."""
+async def herd(
+    place: Installation, count: int, engines: int, *, ahead: float = 6.0, sink_port: int | None = None
+) -> Lag:
+    """All due at one instant `ahead` seconds after the last of them was created. Calls into a sink, if there is one."""
     await place.empty()
-    await place.add_one_offs(count, system_now() + 3600 * SECOND)
+    target = HttpTarget(f"http://127.0.0.1:{sink_port}/hook/0") if sink_port else None
+    await place.add_one_offs(count, system_now() + 3600 * SECOND, target)
     await place.settle_down()
-    await place.start("engine", engines)
+    await place.start("engine", engines, allow_loopback="true")
     instant = system_now() + round(ahead * SECOND)
     await place.database.execute("UPDATE executions SET due_at = $1, run_at = $1", instant)
     await place.wait_until_done()
     await place.stop()
+    await place.expect_all_succeeded(count)
     return await lag_of_history(place)
 
 
-async def lag_of_history(place: Installation) -> Lag:
-    """Start lag of everything in history."""
+async def lag_of_history(place: Installation, where: str = "true", *given: object) -> Lag:
+    """Start lag of what is in history."""
     row = await place.database.one(
-        """SELECT min(lag) AS first, percentile_cont(0.5) WITHIN GROUP (ORDER BY lag) AS p50,
+        f"""SELECT min(lag) AS first, percentile_cont(0.5) WITHIN GROUP (ORDER BY lag) AS p50,
                   percentile_cont(0.99) WITHIN GROUP (ORDER BY lag) AS p99, max(lag) AS max
-           FROM (SELECT extract(epoch FROM started_at - due_at)::float8 * 1000 AS lag FROM history) AS h"""
+           FROM (SELECT extract(epoch FROM started_at - due_at)::float8 * 1000 AS lag FROM history WHERE {where}) AS h""",
+        *given,
     )
     return Lag(row["first"], row["p50"], row["p99"], row["max"])
+
+
+async def main(sizes: list[int], runs: int, http: bool) -> None:
+    async with installation() as place:
+        with sink() if http else nullcontext() as port:
+            for size in sizes:
+                for _ in range(runs):
+                    lag = await herd(place, size, ENGINES, sink_port=port)
+                    print(
+                        f"{size:,} at one instant: start lag p50 {lag.p50:,.0f} ms, p99 {lag.p99:,.0f} ms,"
+                        f" max {lag.max:,.0f} ms, earliest {lag.first:.2f} ms",
+                        flush=True,
+                    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m bench.herd", description=__doc__.partition("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 50_000, 100_000])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--http", action="store_true", help="calls into a fast sink")
+    options = parser.parse_args()
+    uvloop.run(main(options.sizes, options.runs, options.http))

@@ -97,7 +97,7 @@ async def measure(call: Callable[[], Awaitable[None]], seconds: float) -> Round:
 
 async def round_of_ours(port: int, seconds: float) -> Round:
     client = HttpClient(Resolver(), AddressPolicy(allow_loopback=True))
-    url = parse_target_url(f"http://127.0.0.1:{port}/hook")
+    url = parse_target_url(f"http://127.0.0.1:{port}/hook/0")
 
     async def call() -> None:
         answer = await client.send(OutgoingRequest("POST", url, HEADERS, BODY))
@@ -110,7 +110,7 @@ async def round_of_ours(port: int, seconds: float) -> Round:
 
 
 async def round_of_streams(port: int, seconds: float) -> Round:
-    url = parse_target_url(f"http://127.0.0.1:{port}/hook")
+    url = parse_target_url(f"http://127.0.0.1:{port}/hook/0")
     idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(IN_FLIGHT)]
 
     async def call() -> None:

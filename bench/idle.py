@@ -1,12 +1,11 @@
 """(h) Idle cost: what a fleet with nothing to do asks of the database and the processor."""
 
 import asyncio
-import os
-from pathlib import Path
 
 import msgspec
 
 from bench.installation import Installation
+from bench.processes import cpu_seconds, resident_mb
 
 
 class Idle(msgspec.Struct, frozen=True):
@@ -28,14 +27,14 @@ async def idle(place: Installation, engines: int, seconds: float = 30.0) -> Idle
     await place.start("api", 1, port=0)
     await place.start("engine", engines)
     await asyncio.sleep(5)
-    pids = [process.pid for process in place.processes]
-    before, busy_before = await _queries(place), _cpu_seconds(pids)
+    pids = [*place.pids, *place.server_pids]
+    before, busy_before = await _queries(place), cpu_seconds(pids)
     await asyncio.sleep(seconds)
-    after, busy_after = await _queries(place), _cpu_seconds(pids)
+    after, busy_after = await _queries(place), cpu_seconds(pids)
     connections = await place.database.one(
         "SELECT count(*) AS n FROM pg_stat_activity WHERE application_name LIKE 'tocsin%'"
     )
-    memory = sum(_resident_mb(pid) for pid in pids)
+    memory = resident_mb(place.pids)
     result = Idle(
         (after - before - alone) / seconds,
         100 * (busy_after - busy_before) / seconds,
@@ -53,28 +52,3 @@ async def _queries(place: Installation) -> int:
         "SELECT xact_commit + xact_rollback AS n FROM pg_stat_database WHERE datname = current_database()"
     )
     return int(row["n"])
-
-
-def _cpu_seconds(pids: list[int]) -> float:
-    """User and system time of our processes and of the database's backends that serve them."""
-    ticks = 0
-    for pid in [*pids, *_postgres_pids()]:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def _postgres_pids() -> list[int]:
-    found = []
-    for status in Path("/proc").glob("[0-9]*/comm"):
-        try:
-            if status.read_text().strip() == "postgres":
-                found.append(int(status.parent.name))
-        except OSError:
-            continue
-    return found
-
-
-def _resident_mb(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)

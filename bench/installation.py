@@ -9,7 +9,9 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from uuid import UUID
 
+from bench.processes import children
 from tocsin.clock import system_now
 from tocsin.db.embedded import EmbeddedServer
 from tocsin.db.migrations import migrate
@@ -27,16 +29,39 @@ BATCH = 1000
 
 
 class Installation:
-    """A database and whatever processes a benchmark starts over it."""
+    """A database and whatever processes a benchmark starts over it.
 
-    def __init__(self, url: str, database: Database) -> None:
+    `backlog_until` is the id up to which jobs are a backlog: they stay when the rest is forgotten, and nobody waits
+    for them.
+    """
+
+    def __init__(self, url: str, database: Database, server: int) -> None:
         self.url = url
         self.database = database
         self.processes: list[asyncio.subprocess.Process] = []
+        self.backlog_until: UUID | None = None
+        self._server = server
+
+    @property
+    def pids(self) -> list[int]:
+        """Our processes."""
+        return [process.pid for process in self.processes]
+
+    @property
+    def server_pids(self) -> list[int]:
+        """The processes of the database server."""
+        return [self._server, *children(self._server)]
 
     async def empty(self) -> None:
-        """Forget all work; statistics fresh."""
-        await self.database.execute("TRUNCATE jobs, executions, history, lanes")
+        """Forget all work but the backlog; statistics fresh."""
+        if self.backlog_until is None:
+            await self.database.execute("TRUNCATE jobs, executions, history, lanes")
+        else:
+            await self.database.execute("TRUNCATE history")
+            for table, key in (("jobs", "id"), ("executions", "job_id")):
+                await self.database.execute(
+                    f"DELETE FROM {table} WHERE cell = 0 AND {key} > $1", self.backlog_until
+                )
         await self.settle_down()
 
     async def settle_down(self) -> None:
@@ -65,6 +90,36 @@ class Installation:
                 definition = Definition(schedule, target or NoopTarget(), policies=of)
                 jobs.append(NewJob(job_id, tenant, shard_of(job_id, 64), definition, due_at, due_at))
             await store.define(jobs, now)
+
+    async def add_recurring(
+        self, count: int, schedule: Schedule, first: Instant, queue: str = "default"
+    ) -> None:
+        """Recurring jobs that are planned from one fire time on, as the API would write them."""
+        store = JobStore(self.database)
+        definition = Definition(schedule, NoopTarget(), queue=queue)
+        for start in range(0, count, BATCH):
+            now = system_now()
+            ids = [new_job_id(now) for _ in range(min(BATCH, count - start))]
+            new = [NewJob(job_id, 1, shard_of(job_id, 64), definition, first, first) for job_id in ids]
+            await store.define(new, now)
+
+    async def honour_overlap(self) -> None:
+        """Executions of one-offs have no overlap policy, for there is nothing to overlap with. Give them their job's, as
+        the planner does for recurring ones."""
+        await self.database.execute(
+            """UPDATE executions e SET overlap = j.policies ->> 'overlap' FROM jobs j
+               WHERE j.cell = e.cell AND j.id = e.job_id AND j.policies ? 'overlap'"""
+        )
+
+    async def tenants(self, count: int) -> list[int]:
+        """Ids of so many tenants, the first of which is there from the start."""
+        await self.database.execute(
+            "INSERT INTO tenants (name) SELECT 'tenant-' || n FROM generate_series(2, $1::integer) AS n"
+            " ON CONFLICT DO NOTHING",
+            count,
+        )
+        rows = await self.database.fetch("SELECT id FROM tenants ORDER BY id LIMIT $1", count)
+        return [row["id"] for row in rows]
 
     async def pause_queue(self, tenant: int = 1) -> None:
         """Hold everything in a tenant's default queue back."""
@@ -110,10 +165,33 @@ class Installation:
         """Rows of a small table."""
         return int((await self.database.one(f"SELECT count(*) AS n FROM {table}"))["n"])
 
+    async def finished(self) -> int:
+        """Rows that ever came into history, as the server counts them for itself: some may be missing for a second."""
+        row = await self.database.one(
+            "SELECT coalesce(sum(n_tup_ins), 0)::bigint AS n FROM pg_stat_user_tables WHERE relname LIKE 'history%'"
+        )
+        return int(row["n"])
+
     async def wait_until_done(self) -> None:
-        """Wait until nothing is live."""
-        while (await self.database.one("SELECT EXISTS (SELECT FROM executions) AS left"))["left"]:
+        """Wait until nothing is live, apart from the backlog."""
+        left = "SELECT EXISTS (SELECT FROM executions) AS left"
+        if self.backlog_until is not None:
+            left = f"SELECT EXISTS (SELECT FROM executions WHERE cell = 0 AND job_id > '{self.backlog_until}') AS left"
+        while (await self.database.one(left))["left"]:
             await asyncio.sleep(0.02)
+
+    async def stop_firing(self, end: Instant) -> None:
+        """End all jobs; what was due before `end` still runs."""
+        await self.database.execute(
+            "UPDATE jobs SET state = 'completed', next_fire_at = NULL WHERE state = 'active'"
+        )
+        await self.database.execute("DELETE FROM executions WHERE fire_at >= $1 AND claim_token IS NULL", end)
+        await self.wait_until_done()
+
+    async def expect_all_succeeded(self, count: int) -> None:
+        """A measurement whose executions did not all run is none."""
+        row = await self.database.one("SELECT count(*) AS n FROM history WHERE state = 'succeeded'")
+        assert row["n"] == count, f"{row['n']:,} of {count:,} executions succeeded"
 
 
 @asynccontextmanager
@@ -125,9 +203,10 @@ async def installation() -> AsyncIterator[Installation]:
     try:
         url = await server.start()
         await migrate(url)
-        database = await open_database(url, name="bench", timeout=120)
+        database = await open_database(url, name="bench", timeout=1200)
         await HistoryStore(database).make_partitions(system_now())
-        made = Installation(url, database)
+        pid = int((directory / "postgres" / "postmaster.pid").read_text().splitlines()[0])
+        made = Installation(url, database, pid)
         try:
             yield made
         finally:

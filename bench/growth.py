@@ -1,0 +1,97 @@
+"""(e) Growth: what a backlog of future jobs costs. The drain and the idle lag beside so many pending one-offs.
+
+    .venv/bin/python -m bench.growth [--pending 0 1000000 10000000] [--runs 3]
+
+Pending jobs are due evenly over a year that begins tomorrow, in the very lane that is drained. Everything is compared with
+the first size in the same run. Memory is that of the engines after the drain; bytes are those of the tables and indexes
+that hold pending jobs.
+"""
+
+import argparse
+import statistics
+from collections.abc import AsyncIterator
+
+import msgspec
+import uvloop
+
+from bench.copies import Copies
+from bench.drain import ENGINES, Drained, drained
+from bench.herd import Lag
+from bench.installation import Installation, installation
+from bench.report import Spread
+from bench.spread import spread
+from tocsin.clock import system_now
+from tocsin.domain.ids import new_job_id
+from tocsin.domain.instant import DAY
+from tocsin.domain.policy import Precision
+
+SECONDS = 10
+
+
+class Grown(msgspec.Struct, frozen=True):
+    """What was measured beside so many pending jobs."""
+
+    pending: int
+    drains: list[Drained]
+    lags: list[Lag]
+    bytes_each: float
+
+    @property
+    def engine_mb(self) -> float:
+        return statistics.median(drained.memory_mb / ENGINES for drained in self.drains)
+
+
+async def growth(
+    place: Installation, sizes: list[int], count: int, instants: int, runs: int
+) -> AsyncIterator[Grown]:
+    """Each size is reached from the one before."""
+    there = 0
+    for pending in sorted(sizes):
+        await add_pending(place, pending - there)
+        there = pending
+        size = await _size(place)
+        drains, lags = [], []
+        for _ in range(runs):
+            drains.append(await drained(place, count, ENGINES))
+            lags.append(await spread(place, instants, SECONDS, Precision.NORMAL))
+        yield Grown(pending, drains, lags, size / pending if pending else 0.0)
+    place.backlog_until = None
+
+
+async def add_pending(place: Installation, count: int) -> None:
+    """Make the backlog larger by so many."""
+    await place.empty()
+    if count:
+        copies = await Copies.of_one(place)
+        await copies.add(count - 1, system_now() + DAY, 365 * DAY // count)
+        await place.settle_down()
+        place.backlog_until = new_job_id(system_now())
+
+
+async def _size(place: Installation) -> int:
+    row = await place.database.one(
+        "SELECT pg_total_relation_size('jobs') + pg_total_relation_size('executions') AS bytes"
+    )
+    return int(row["bytes"])
+
+
+async def main(sizes: list[int], count: int, instants: int, runs: int) -> None:
+    async with installation() as place:
+        async for grown in growth(place, sizes, count, instants, runs):
+            print(
+                f"{grown.pending:>12,} pending: drain {Spread.of([drained.rate for drained in grown.drains])} per second,"
+                f" start lag p50 {Spread.of([lag.p50 for lag in grown.lags])} ms,"
+                f" p99 {Spread.of([lag.p99 for lag in grown.lags])} ms,"
+                f" {grown.engine_mb:.0f} MB per engine, {grown.bytes_each:,.0f} bytes per pending job",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m bench.growth", description=__doc__.partition("\n")[0])
+    parser.add_argument("--pending", type=int, nargs="+", default=[0, 1_000_000, 10_000_000])
+    parser.add_argument("--count", type=int, default=100_000, help="executions to drain")
+    parser.add_argument("--instants", type=int, default=200, help=f"executions spread over {SECONDS} s")
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args()
+    uvloop.run(main(options.pending, options.count, options.instants, options.runs))
