@@ -25,6 +25,7 @@ from tocsin.api import (
     schedules,
     tenants,
     webhook_secret,
+    whoami,
 )
 from tocsin.api import secrets as secrets_of_users
 from tocsin.api.auth import TENANT_HEADER
@@ -43,7 +44,7 @@ from tocsin.telemetry import merge
 MAX_BODY: Final = 1024 * 1024
 _MODULES: Final = (
     jobs, batch, control, schedules, executions, backfills, calendars, secrets_of_users, webhook_secret, tenants,
-    keys, audit, fleet,
+    keys, whoami, audit, fleet,
 )  # fmt: skip
 ENDPOINTS: Final[tuple[Endpoint, ...]] = tuple(one for module in _MODULES for one in module.ENDPOINTS)
 _PLAIN_ID: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)

@@ -1,0 +1,22 @@
+"""``/v1/whoami``: what a key is and may do, for whoever holds it.
+
+Elsewhere only operators see limits; a client that wants to stay below them, or to say which one it met, asks here.
+"""
+
+from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.wire.tenants import limits_view
+from tocsin.api.wire.whoami import Identity
+
+
+async def show(call: Call) -> Identity:
+    """The caller, as the request was understood."""
+    caller = call.caller
+    return Identity(caller.key_id, sorted(caller.scopes), caller.tenant, limits_view(caller.limits))
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="GET", path="/v1/whoami", handler=show, answer=Identity,
+        summary="The key that asks: its scopes, the tenant it acts for, the limits in force",
+    ),
+)  # fmt: skip
