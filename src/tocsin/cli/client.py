@@ -45,37 +45,39 @@ class Client:
     """Talks to one API with one key; an operator's may act for a tenant."""
 
     def __init__(self, url: str, key: str, tenant: str | None = None) -> None:
-        self._url = url.rstrip("/")
-        self._key = key
-        self._acting = {} if tenant is None else {"tocsin-tenant": tenant}
+        self.url = url.rstrip("/")
+        self.headers = {"authorization": f"Bearer {key}"}
+        """What every request carries."""
+        if tenant is not None:
+            self.headers["tocsin-tenant"] = tenant
         # No proxy from the environment and no redirects: the key must go where the user said.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
 
     def get(self, *path: str, **query: Any) -> Any:
         """Read something. The parts of a path are a user's words: each stays one part, whatever is in it."""
-        given = {name: value for name, value in query.items() if value is not None}
-        text = urllib.parse.urlencode(given, errors="surrogateescape")
-        return self._ask("GET", f"{_path(path)}?{text}" if text else _path(path))
+        return self._ask("GET", address(*path, **query))
 
     def post(self, *path: str, body: Any = None) -> Any:
         """Do something."""
-        return self._ask("POST", _path(path), body)
+        return self._ask("POST", address(*path), body)
 
     def put(self, *path: str, body: Any) -> Any:
         """Make something what the body says."""
-        return self._ask("PUT", _path(path), body)
+        return self._ask("PUT", address(*path), body)
 
     def patch(self, *path: str, body: Any, version: int | None = None) -> Any:
         """Change something, if it is still at this version."""
-        return self._ask("PATCH", _path(path), body, {} if version is None else {"if-match": f'"{version}"'})
+        return self._ask(
+            "PATCH", address(*path), body, {} if version is None else {"if-match": f'"{version}"'}
+        )
 
     def delete(self, *path: str) -> Any:
         """Remove something."""
-        return self._ask("DELETE", _path(path))
+        return self._ask("DELETE", address(*path))
 
     def batch(self, lines: Iterable[bytes], *, atomic: bool) -> Any:
         """Create a job per line. The answer lists the fate of each, also when an atomic batch was refused."""
-        path = f"{_path(('jobs:batch',))}?atomic={'true' if atomic else 'false'}"
+        path = address("jobs:batch", atomic="true" if atomic else "false")
         headers = {"content-type": "application/x-ndjson"}
         return self._send("POST", path, b"\n".join(lines), headers, _BATCH_TIMEOUT)
 
@@ -88,23 +90,19 @@ class Client:
     def _send(
         self, method: str, path: str, data: bytes | None, headers: Mapping[str, str], timeout: int
     ) -> Any:
-        authorized = {"authorization": f"Bearer {self._key}", **self._acting, **headers}
-        request = urllib.request.Request(self._url + path, data, authorized, method=method)  # noqa: S310
+        authorized = {**self.headers, **headers}
+        request = urllib.request.Request(self.url + path, data, authorized, method=method)  # noqa: S310
         try:
             with self._opener.open(request, timeout=timeout) as answer:
                 raw = answer.read()
         except urllib.error.HTTPError as error:
             # A refused batch is an answer like any other; problems come as problem documents.
             if error.code != 422 or error.headers.get_content_type() != "application/json":
-                raise ApiError(_problem(error), error.code) from None
+                raise ApiError(words_of_problem(error.code, error.reason, _read(error)), error.code) from None
             raw = error.read()
         except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", None) or error
-            raise ApiError(_NOWHERE.format(url=self._url, reason=reason)) from None
-        try:
-            return json.loads(raw)
-        except ValueError:
-            raise click.ClickException(f"what answers at {self._url} is not a Tocsin API") from None
+            raise nobody_there(self.url, getattr(error, "reason", None) or error) from None
+        return read_document(self.url, raw)
 
 
 def connect(url: str | None, key: str | None, tenant: str | None = None) -> Client:
@@ -132,18 +130,44 @@ def _local_key() -> str | None:
         return None
 
 
-def _path(parts: tuple[str, ...]) -> str:
-    return "/v1/" + "/".join(urllib.parse.quote(part, safe="", errors="surrogateescape") for part in parts)
+def address(*path: str, **query: Any) -> str:
+    """Where something is: the parts of a path, each quoted, and the parameters that are given."""
+    parts = "/".join(urllib.parse.quote(part, safe="", errors="surrogateescape") for part in path)
+    given = {name: value for name, value in query.items() if value is not None}
+    text = urllib.parse.urlencode(given, errors="surrogateescape")
+    return f"/v1/{parts}?{text}" if text else f"/v1/{parts}"
 
 
-def _problem(error: urllib.error.HTTPError) -> str:
+def nobody_there(url: str, reason: object) -> ApiError:
+    """The error for a request that got no answer."""
+    return ApiError(_NOWHERE.format(url=url, reason=reason))
+
+
+def read_document(url: str, raw: bytes) -> Any:
+    """The JSON of an answer."""
     try:
-        document = json.load(error)
-    except (OSError, ValueError):
+        return json.loads(raw)
+    except ValueError:
+        raise click.ClickException(f"what answers at {url} is not a Tocsin API") from None
+
+
+def words_of_problem(status: int, reason: str, raw: bytes) -> str:
+    """A problem document as a person reads it; of any other answer its status."""
+    try:
+        document = json.loads(raw)
+    except ValueError:
         document = None
     if not isinstance(document, dict):
-        return f"{error.code} {error.reason}"
+        return f"{status} {reason}"
     field = f"{document['field']}: " if document.get("field") else ""
     hint = f"\nHint: {document['hint']}" if document.get("hint") else ""
     request = f", request {document['request_id']}" if document.get("request_id") else ""
-    return f"{field}{document.get('detail', error.reason)} ({error.code}{request}){hint}"
+    return f"{field}{document.get('detail', reason)} ({status}{request}){hint}"
+
+
+def _read(error: urllib.error.HTTPError) -> bytes:
+    """What there is of its body."""
+    try:
+        return error.read()
+    except (OSError, http.client.HTTPException):
+        return b""

@@ -13,6 +13,7 @@ import uvloop
 import tocsin
 from tocsin.cli.audit import audit
 from tocsin.cli.backfills import backfills
+from tocsin.cli.bench import bench
 from tocsin.cli.calendars import calendars
 from tocsin.cli.executions import dead_letters, executions
 from tocsin.cli.fleet import nodes, shards
@@ -21,6 +22,7 @@ from tocsin.cli.keys import keys
 from tocsin.cli.preview import preview
 from tocsin.cli.secrets import secrets, webhook_secret
 from tocsin.cli.tenants import tenants
+from tocsin.cli.whoami import whoami
 from tocsin.domain.errors import Refused, Unavailable
 from tocsin.roles import ENGINE, Node, stop_on_signals, wait_for_database
 from tocsin.settings import Settings, load_settings
@@ -108,7 +110,7 @@ def migrate(**flags: Any) -> None:
 
 _API_COMMANDS = (
     jobs, preview, executions, backfills, calendars, secrets, webhook_secret, dead_letters, tenants,
-    keys, audit, shards, nodes,
+    keys, whoami, audit, shards, nodes, bench,
 )  # fmt: skip
 for _group in _API_COMMANDS:
     cli.add_command(_group)
