@@ -45,7 +45,7 @@ async def _drain(place: Installation, table: Table, runs: int, count: int) -> No
 
 
 async def _herd(place: Installation, table: Table, runs: int, _count: int) -> None:
-    for size in (10_000, 50_000):
+    for size in (10_000, 50_000, 100_000):
         lags = [await herd(place, size, ENGINES) for _ in range(runs)]
         table.add_row(
             f"herd of {size:,} known ahead: start lag p99, ms",

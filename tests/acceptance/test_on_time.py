@@ -1,5 +1,7 @@
 """Jobs fire at their instant: never before it, and not long after."""
 
+import asyncio
+from collections import Counter
 from pathlib import Path
 
 from tests.acceptance.fleet import Fleet, run, until
@@ -32,6 +34,28 @@ def test_exact_jobs_fire_once_each_and_what_is_cancelled_in_time_does_not(url: s
             await fleet.judge()
             assert 40 <= len(fleet.sink.hits) < 60
             report_lags([hit.received_at - hit.key.fire_at for hit in fleet.sink.hits])
+
+    run(scenario())
+
+
+def test_a_crowd_is_never_early_and_who_cancels_in_its_last_moments_is_told_the_truth(
+    url: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with Fleet(url, tmp_path, nodes=1, ttl=10.0) as fleet:
+            at = now() + 12 * SECOND
+            made = await fleet.load.one_offs([at] * 2500)
+            assert all(create.answered_at < at - 2 * SECOND for create in made), "too slow to be a crowd"
+            early = [fleet.load.cancel_job(create) for create in made[::20]]
+            answers = Counter(cancel.answer for cancel in await asyncio.gather(*early))
+            await asyncio.sleep((at - now()) / SECOND - 0.02)
+            late = [fleet.load.cancel_job(create) for create in made[10::20]]
+            answers += Counter(cancel.answer for cancel in await asyncio.gather(*late))
+            await fleet.judge()
+            assert answers["cancelled"] >= len(early)
+            assert answers["asked_to_stop"] + answers["too_late"] > 0
+            assert min(hit.received_at for hit in fleet.sink.hits) >= at
+            assert len(fleet.sink.hits) <= len(made) - answers["cancelled"]
 
     run(scenario())
 

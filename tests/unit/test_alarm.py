@@ -58,6 +58,25 @@ def test_claims_fire_in_order_and_never_early(play: Callable[[Story], None]) -> 
     play(story)
 
 
+def test_a_crowd_fires_whole_and_lets_others_have_their_turn(play: Callable[[Story], None]) -> None:
+    async def story(ringing: Alarm, clock: DatabaseClock, fired: list[tuple[Instant, Claim]]) -> None:
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while len(fired) < len(claims):
+                turns += bool(fired)
+                await asyncio.sleep(0)
+
+        claims = [claim_at(clock.now() + 50 * MILLISECOND)] * 9000
+        ringing.set(claims)
+        await others()
+        assert [claim for _, claim in fired] == claims
+        assert turns > 1
+
+    play(story)
+
+
 def test_what_lies_in_the_past_fires_at_once(play: Callable[[Story], None]) -> None:
     async def story(ringing: Alarm, clock: DatabaseClock, fired: list[tuple[Instant, Claim]]) -> None:
         ringing.set([claim_at(clock.now() - MILLISECOND)])

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tocsin.domain.instant import MILLISECOND, SECOND
 from tocsin.queue.claims import Claim
-from tocsin.worker.timetable import Timetable
+from tocsin.worker.timetable import STARTED_BEFORE, Kind, Timetable
 
 instants = st.integers(0, 100)
 
@@ -65,7 +66,55 @@ def test_claims_of_one_instant_keep_their_order(times: list[int]) -> None:
     assert [c.fire_at for c in popped] == [n for n, _ in sorted(enumerate(times), key=lambda pair: pair[1])]
 
 
-def claim(number: int, run_at: int) -> Claim:
+NOOP, WEBHOOK = '{"kind":"noop"}', '{"kind":"http","url":"https://example.com/"}'
+DUE = 3600 * SECOND
+
+
+def test_the_larger_a_crowd_the_earlier_it_begins() -> None:
+    timetable = Timetable()
+    begins = []
+    for size in (999, 1, 1000, 8000, 90_000):
+        timetable.add([claim(number, DUE, target=NOOP) for number in range(size)])
+        begins.append(DUE - (timetable.next_at() or 0))
+    assert begins == [0, 25 * MILLISECOND, 50 * MILLISECOND, 250 * MILLISECOND, SECOND]
+
+
+def test_a_crowd_leaves_before_its_instant_and_only_the_crowd() -> None:
+    timetable = Timetable()
+    crowd = [claim(number, DUE, target=NOOP) for number in range(2000)]
+    other = claim(5000, DUE - 10 * MILLISECOND, target=NOOP)
+    timetable.add([*crowd, other])
+    begin = DUE - 50 * MILLISECOND
+    assert timetable.pop_due(begin - 1, 10_000) == []
+    assert timetable.pop_due(begin, 1500) == crowd[:1500]
+    assert timetable.pop_due(begin, 1500) == crowd[1500:]
+    assert timetable.pop_due(begin, 1500) == []
+    assert timetable.next_at() == other.run_at
+    assert list(timetable) == [other]
+
+
+def test_calls_begin_a_little_earlier_at_most_and_what_others_may_wait_for_not_at_all() -> None:
+    for kind, values in {
+        Kind.CALL: {"target": WEBHOOK},
+        Kind.GATED: {"target": NOOP, "limit_key": "k"},
+    }.items():
+        timetable = Timetable()
+        timetable.add([claim(number, DUE, **values) for number in range(50_000)])
+        assert timetable.next_at() == DUE - STARTED_BEFORE[kind]
+    assert STARTED_BEFORE[Kind.GATED] == 0
+
+
+def test_what_joins_a_crowd_that_has_left_is_started_in_its_time() -> None:
+    timetable = Timetable()
+    timetable.add([claim(number, DUE, target=NOOP) for number in range(1000)])
+    timetable.pop_due(DUE, 1000)
+    late = claim(1001, DUE, target=NOOP)
+    assert timetable.add([late])
+    assert timetable.next_at() == DUE
+    assert timetable.pop_due(DUE, 10) == [late]
+
+
+def claim(number: int, run_at: int, **values: object) -> Claim:
     """A claim told apart by its fire time."""
-    values = dict.fromkeys(Claim.__struct_fields__)
-    return Claim(**values | {"job_id": UUID(int=1), "fire_at": number, "run_at": run_at})
+    nothing = dict.fromkeys(Claim.__struct_fields__)
+    return Claim(**nothing | {"job_id": UUID(int=1), "fire_at": number, "run_at": run_at} | values)

@@ -235,7 +235,8 @@ class PostgresQueue:
 
 def _success(claims: Sequence[Claim], finished_at: Instant) -> tuple[Any, ...]:
     """The columns of `succeed.sql`."""
-    return (*keys_of(claims), finished_at, [claim.version for claim in claims])
+    fired = [claim.fired_at for claim in claims] if any(claim.fired_at for claim in claims) else []
+    return (*keys_of(claims), finished_at, [claim.version for claim in claims], fired)
 
 
 def _sql(name: str) -> str:

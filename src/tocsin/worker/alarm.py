@@ -1,9 +1,10 @@
-"""The timer of `exact` executions: they are started in the database a moment before their instant, and wait here.
+"""The timer of executions that are started in the database a moment before their instant, and wait here.
 
 A start is a durable write and takes a millisecond or more, so an execution that must fire within one cannot ask at its
 instant. It asks `ARMED_BEFORE` earlier: that is the last moment at which a cancellation is certain to keep it from
-firing. The kernel's own timer then wakes the process a little early, and the rest is waited for by looking at the
-clock, never past it: nothing fires early, by the database's clock as well as this process knows it.
+firing. Crowds ask early, too (see `timetable`). The kernel's own timer then wakes the process a little early, and the
+rest is waited for by looking at the clock, never past it: nothing fires early, by the database's clock as well as this
+process knows it.
 """
 
 import asyncio
@@ -11,7 +12,9 @@ import ctypes
 import heapq
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Final
 
 from tocsin.clock import Clock
@@ -21,6 +24,8 @@ from tocsin.queue.claims import Claim
 ARMED_BEFORE: Final[Span] = 500 * MILLISECOND
 # What a wake-up by the kernel is late by on a quiet machine; so long the process looks at the clock instead.
 _SPUN: Final[Span] = 300
+# Of a crowd so many fire before others have their turn.
+_AT_ONCE: Final = 2000
 _CLOCK_MONOTONIC: Final = 1
 _NONBLOCK_CLOEXEC: Final = 0o4000 | 0o2000000
 
@@ -31,36 +36,40 @@ class Alarm:
     def __init__(self, clock: Clock, fire: Callable[[list[Claim]], None]) -> None:
         self._clock = clock
         self._fire = fire
-        self._heap: list[tuple[Instant, int, Claim]] = []
-        self._order = 0
+        self._waiting: dict[Instant, deque[Claim]] = {}
+        self._instants: list[Instant] = []
         self._timer: KernelTimer | LoopTimer | None = None
         self._rung_out = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return sum(map(len, self._waiting.values()))
 
     def __iter__(self) -> Iterator[Claim]:
-        return (claim for _, _, claim in self._heap)
+        return chain.from_iterable(self._waiting.values())
 
     def set(self, claims: list[Claim]) -> None:
         """Fire these on their instant."""
         for claim in claims:
-            self._order += 1
-            heapq.heappush(self._heap, (claim.run_at, self._order, claim))
+            waiting = self._waiting.get(claim.run_at)
+            if waiting is None:
+                waiting = self._waiting[claim.run_at] = deque()
+                heapq.heappush(self._instants, claim.run_at)
+            waiting.append(claim)
         self._set_timer()
 
     def drop(self, claim: Claim) -> bool:
         """Forget a claim that must not fire any more. Whether it was there."""
-        kept = [entry for entry in self._heap if entry[2] is not claim]
-        dropped = len(kept) < len(self._heap)
-        self._heap = kept
-        heapq.heapify(self._heap)
-        self._rung_out.set()
-        return dropped
+        waiting = self._waiting.get(claim.run_at, deque())
+        kept = deque(other for other in waiting if other is not claim)
+        if len(kept) == len(waiting):
+            return False
+        self._waiting[claim.run_at] = kept
+        self._forget_empty(claim.run_at)
+        return True
 
     async def close(self) -> None:
         """Wait until everything has fired, which is soon, and give the kernel's timer back."""
-        while self._heap:
+        while self._waiting:
             self._rung_out.clear()
             await self._rung_out.wait()
         if self._timer is not None:
@@ -68,23 +77,29 @@ class Alarm:
             self._timer = None
 
     def _set_timer(self) -> None:
-        if not self._heap:
+        if not self._instants:
             return
         if self._timer is None:
             self._timer = new_timer(self._ring)
-        self._timer.set(max(1, self._heap[0][0] - self._clock.now() - _SPUN))
+        self._timer.set(max(1, self._instants[0] - self._clock.now() - _SPUN))
 
     def _ring(self) -> None:
-        if self._heap and self._heap[0][0] - self._clock.now() <= _SPUN:
-            instant = self._heap[0][0]
+        if self._instants and self._instants[0] - self._clock.now() <= _SPUN:
+            instant = self._instants[0]
             while self._clock.now() < instant:
                 pass
-            due = []
-            while self._heap and self._heap[0][0] <= instant:
-                due.append(heapq.heappop(self._heap)[2])
+            waiting = self._waiting[instant]
+            due = [waiting.popleft() for _ in range(min(_AT_ONCE, len(waiting)))]
+            self._forget_empty(instant)
             self._fire(due)
-            self._rung_out.set()
         self._set_timer()
+
+    def _forget_empty(self, instant: Instant) -> None:
+        if not self._waiting[instant]:
+            del self._waiting[instant]
+            self._instants.remove(instant)
+            heapq.heapify(self._instants)
+            self._rung_out.set()
 
 
 class LoopTimer:

@@ -16,7 +16,7 @@ from tocsin.clock import Clock
 from tocsin.domain.ids import ExecutionKey, execution_text
 from tocsin.domain.instant import SECOND, Instant, Span
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import SUCCEEDED, Outcome, Postponed, Verdict
+from tocsin.domain.outcome import Outcome, Postponed, Verdict
 from tocsin.domain.policy import Policies
 from tocsin.domain.target import NoopTarget, Target, timeout_of
 from tocsin.failpoints import Failpoints
@@ -24,6 +24,7 @@ from tocsin.queue.claims import Claim
 from tocsin.telemetry import Telemetry
 from tocsin.worker.alarm import Alarm
 from tocsin.worker.settler import Settlement, Settler, lost_by_stopping
+from tocsin.worker.timetable import has_call
 
 _CALLS_REMEMBERED: Final = 8192
 _log = structlog.get_logger()
@@ -66,12 +67,13 @@ class Runner:
         self._tasks: dict[tuple[ExecutionKey, int], tuple[Claim, asyncio.Task[None]]] = {}
         self._calls: dict[tuple[str | None, str | None], Call] = {}
         self._alarm = Alarm(clock, self._fire)
+        self._armed_calls = 0
         self.freed: Callable[[], None] = lambda: None
 
     @property
     def free(self) -> int:
         """How many more calls may begin."""
-        return self._concurrency - len(self._tasks)
+        return self._concurrency - len(self._tasks) - self._armed_calls
 
     def claims(self) -> list[Claim]:
         """Claims of the attempts under way."""
@@ -82,6 +84,7 @@ class Runner:
         now = self._clock.now()
         if ahead := [claim for claim in claims if claim.run_at > now]:
             self._alarm.set(ahead)
+            self._armed_calls += _calls_among(ahead)
             claims = [claim for claim in claims if claim.run_at <= now]
         if claims:
             self._begin(claims, now)
@@ -89,6 +92,7 @@ class Runner:
     def _fire(self, claims: list[Claim]) -> None:
         """The instant has come of claims that were started ahead of it."""
         now = self._clock.now()
+        self._armed_calls -= _calls_among(claims)
         for claim in claims:
             claim.started_at = claim.fired_at = now
         self._begin(claims, now)
@@ -108,10 +112,7 @@ class Runner:
                 continue
             call = self._calls.get((claim.target, claim.policies)) or self._read(claim)
             if type(call.target) is NoopTarget:
-                if claim.fired_at is None:
-                    trivial.append(claim)
-                else:
-                    self._settler.put(Settlement(claim, SUCCEEDED, now))
+                trivial.append(claim)
             else:
                 task = asyncio.create_task(self._attempt(claim, call))
                 self._tasks[claim.key, claim.token] = (claim, task)
@@ -129,7 +130,7 @@ class Runner:
         """Cancel an attempt on request; it ends as cancelled."""
         if entry := self._tasks.get((claim.key, claim.token)):
             entry[1].cancel()
-        elif self._alarm.drop(claim):
+        elif self._disarm(claim):
             self._settler.put(Settlement(claim, _CANCELLED, self._clock.now()))
 
     def abandon(self, claim: Claim) -> None:
@@ -137,8 +138,13 @@ class Runner:
         entry = self._tasks.pop((claim.key, claim.token), None)
         if entry is not None:
             entry[1].cancel()
-        if entry is not None or self._alarm.drop(claim):
+        if entry is not None or self._disarm(claim):
             self._telemetry.stale_writes.labels("heartbeat").inc()
+
+    def _disarm(self, claim: Claim) -> bool:
+        dropped = self._alarm.drop(claim)
+        self._armed_calls -= dropped * _calls_among([claim])
+        return dropped
 
     async def drain(self, seconds: float) -> None:
         """Wait for the attempts under way; give up what takes longer."""
@@ -196,6 +202,11 @@ class Runner:
         call = Call(target, timeout_of(target, policies.timeout))
         self._calls[claim.target, claim.policies] = call
         return call
+
+
+def _calls_among(claims: Sequence[Claim]) -> int:
+    """How many of them will take a place when they fire."""
+    return sum(has_call(claim.target) for claim in claims)
 
 
 _CANCELLED: Final = Outcome(Verdict.CANCELLED, error="cancelled while running")

@@ -1,67 +1,137 @@
-"""Claims that wait in memory for their instant, `exact` ones for a moment before it.
+"""Claims that wait in memory for their instant, `exact` ones and crowds for a moment before it.
 
-What enters: executions claimed up to a couple of seconds ahead. What leaves: those whose run time has come, to
+What enters: executions claimed up to a couple of seconds ahead. What leaves: those whose time has come, to
 be started; and everything at once when the worker drains. What may be lost: nothing. The timetable is a copy;
 if the process dies, the claims in the database pass their deadline and are given to others.
+
+A start is a durable write, and a thousand of them take some milliseconds. A crowd due at one instant would still be
+asking the database when its instant is long over, so it begins earlier, the earlier the larger it is, and `Alarm` holds
+what has started until the instant comes.
 """
 
 import heapq
+from collections import deque
 from collections.abc import Iterator, Sequence
+from enum import IntEnum
 from functools import lru_cache
+from itertools import chain
+from typing import Final, NamedTuple
 
 import msgspec
 
-from tocsin.domain.instant import Instant
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
 from tocsin.domain.policy import Policies, Precision
+from tocsin.domain.target import NoopTarget, Target
 from tocsin.queue.claims import Claim
 from tocsin.worker.alarm import ARMED_BEFORE
 
+_CROWD: Final = 1000
+_START_TAKES: Final[Span] = 25
+"""What one of a crowd takes to start: the crowd begins so much earlier for each that it has."""
+
+
+class Kind(IntEnum):
+    """What claims of one instant have in common: how long they may wait once they have started."""
+
+    FREE = 0
+    """Waiting costs nothing."""
+    CALL = 1
+    """Waiting keeps a place that another call could have."""
+    GATED = 2
+    """Waiting would keep a slot of a limit, or a job's floor, that others wait for."""
+
+
+STARTED_BEFORE: Final[dict[Kind, Span]] = {Kind.FREE: SECOND, Kind.CALL: 25 * MILLISECOND, Kind.GATED: 0}
+"""The longest that a crowd is started before its instant."""
+
+
+class Bucket(NamedTuple):
+    """Claims that are to start at one instant."""
+
+    start_at: Instant
+    kind: Kind
+
 
 class Timetable:
-    """A heap of claims by run time."""
+    """Claims by the instant at which they are to start."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[Instant, int, Claim]] = []
-        self._order = 0
+        self._buckets: dict[Bucket, deque[Claim]] = {}
+        # When to begin with which bucket. A crowd is in it several times, what is left of a bucket that is gone, too.
+        self._starts: list[tuple[Instant, Bucket]] = []
+        self._held = 0
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return self._held
 
     def __iter__(self) -> Iterator[Claim]:
-        return (claim for _, _, claim in self._heap)
+        return chain.from_iterable(self._buckets.values())
 
     def add(self, claims: Sequence[Claim]) -> bool:
         """Hold claims. True if the next instant is now an earlier one."""
         before = self.next_at()
         for claim in claims:
-            self._order += 1  # ties keep their order and never compare claims
-            start_at = claim.run_at - ARMED_BEFORE if is_exact(claim.policies) else claim.run_at
-            heapq.heappush(self._heap, (start_at, self._order, claim))
+            self._put(claim)
+        self._held += len(claims)
         after = self.next_at()
         return after is not None and (before is None or after < before)
 
     def next_at(self) -> Instant | None:
         """When the next claim is to be started."""
-        return self._heap[0][0] if self._heap else None
+        while self._starts and self._starts[0][1] not in self._buckets:
+            heapq.heappop(self._starts)
+        return self._starts[0][0] if self._starts else None
 
     def pop_due(self, now: Instant, limit: int) -> list[Claim]:
         """Take out at most `limit` claims whose time has come."""
         due: list[Claim] = []
-        while self._heap and self._heap[0][0] <= now and len(due) < limit:
-            due.append(heapq.heappop(self._heap)[2])
+        while len(due) < limit and (next_at := self.next_at()) is not None and next_at <= now:
+            name = self._starts[0][1]
+            bucket = self._buckets[name]
+            due += [bucket.popleft() for _ in range(min(limit - len(due), len(bucket)))]
+            if not bucket:
+                del self._buckets[name]
+        self._held -= len(due)
         return due
 
     def pop_all(self) -> list[Claim]:
         """Take everything out."""
         claims = list(self)
-        self._heap.clear()
+        self._buckets.clear()
+        self._starts.clear()
+        self._held = 0
         return claims
+
+    def _put(self, claim: Claim) -> None:
+        start_at = claim.run_at - ARMED_BEFORE if is_exact(claim.policies) else claim.run_at
+        name = Bucket(start_at, kind_of(claim))
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            bucket = self._buckets[name] = deque()
+            heapq.heappush(self._starts, (start_at, name))
+        bucket.append(claim)
+        if len(bucket) % _CROWD == 0 and name.kind is not Kind.GATED:
+            before = min(len(bucket) * _START_TAKES, STARTED_BEFORE[name.kind])
+            heapq.heappush(self._starts, (start_at - before, name))
+
+
+def kind_of(claim: Claim) -> Kind:
+    """How long a claim may wait once it has started."""
+    if claim.overlap is not None or claim.limit_key is not None:
+        return Kind.GATED
+    return Kind.CALL if has_call(claim.target) else Kind.FREE
 
 
 @lru_cache(maxsize=8192)
 def is_exact(policies: str | None) -> bool:
     """Whether a job's policies ask for an exact instant."""
     return policies is not None and _precision(policies) is Precision.EXACT
+
+
+@lru_cache(maxsize=8192)
+def has_call(target: str | None) -> bool:
+    """Whether a job's target, if it has one still, is something to call and wait for."""
+    return target is not None and not isinstance(msgspec.json.decode(target, type=Target), NoopTarget)
 
 
 def _precision(policies: str) -> Precision:

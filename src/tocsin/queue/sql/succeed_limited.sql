@@ -1,22 +1,24 @@
 -- `succeed` and `free_slots` in one statement, for executions that held nothing but a slot which their worker knows
--- ($7). Called by PostgresQueue.succeed.
+-- ($8). Called by PostgresQueue.succeed.
 WITH gone AS (
     DELETE FROM executions e
     USING (
         SELECT $1::smallint AS cell, g.*
-        FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $6::integer[], $7::smallint[])
-            AS g (job_id, fire_at, token, version, slot)
+        FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $6::integer[], $7::timestamptz[],
+                    $8::smallint[])
+            AS g (job_id, fire_at, token, version, fired_at, slot)
         OFFSET 0
     ) AS d
     WHERE e.cell = ANY (ARRAY[d.cell]) AND e.job_id = d.job_id AND e.fire_at = d.fire_at
       AND e.claim_token IS NOT DISTINCT FROM d.token AND e.started_at IS NOT NULL
-    RETURNING e.*, d.version, d.slot
+    RETURNING e.*, d.version, d.fired_at, d.slot
 ), kept AS (
     INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, started_at,
                          finished_at, attempt, attempts, claim_token, node_id, job_version, origin_fire_at,
                          backfill_id)
-    SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, 'succeeded', due_at, run_at, started_at,
-           $5, attempt, attempts, claim_token, node_id, version, origin_fire_at, backfill_id
+    SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, 'succeeded', due_at, run_at,
+           coalesce(fired_at, started_at), $5, attempt, attempts, claim_token, node_id, version, origin_fire_at,
+           backfill_id
     FROM gone
 ), freed AS (
     UPDATE limit_slots s SET job_id = NULL, fire_at = NULL, claim_token = NULL
