@@ -85,7 +85,7 @@ def test_the_figures_of_firing_are_those_that_were_recorded(tocsin: Terminal) ->
     assert found["create"]["requests"] == 30
     assert 0 < found["create"]["p50_ms"] <= found["create"]["p99_ms"]
     assert found["create_batch"]["jobs"] == 30
-    assert found["notes"] == []
+    assert [note for note in found["notes"] if "too short to rely on" not in note] == []
     assert found["stopped"] is None
     # What was kept is what --clean takes, and nothing else.
     other = tocsin.api.create(schedule={"in": "1h"}, tags=["tocsin-benches"])
@@ -99,10 +99,20 @@ def test_the_report_is_a_table_and_its_jobs_are_gone(tocsin: Terminal) -> None:
     assert result.exit_code == 0, result.output
     heading, *rows = result.stdout.splitlines()
     assert heading.split()[:2] == ["WHAT", "MEASURED"]
-    assert [row.split("  ")[0] for row in rows] == ["create", "create in batches", "drain", "herd", "spread"]
+    what = [row.split("  ")[0] for row in rows if not row.startswith("note: ")]
+    assert what == ["create", "create in batches", "drain", "herd", "spread"]
     assert f"About to create {JOBS_OF_SMALL} jobs" in result.stderr
     assert f"{JOBS_OF_SMALL} jobs deleted" in result.stderr
     assert jobs(tocsin.api) == []
+
+
+@pytest.mark.parametrize(("shortest", "told"), [(0, 0), (3600 * SECOND, 1)])
+def test_a_drain_too_short_to_be_a_rate_is_told(
+    tocsin: Terminal, monkeypatch: pytest.MonkeyPatch, shortest: int, told: int
+) -> None:
+    monkeypatch.setattr(bench_measures, "_SHORTEST_DRAIN", shortest)
+    found = measured(tocsin, "--executions", "3", "--spread", "0", "--yes")
+    assert sum("too short to rely on its rate" in note for note in found["notes"]) == told
 
 
 def test_a_backlog_larger_than_a_request_is_measured_in_several(
@@ -159,7 +169,7 @@ def test_limits_that_the_figures_show_are_named_and_waited_for(tocsin: Terminal)
     )
     assert found["create"]["requests"] == 10
     assert found["jobs"] == {"created": 31, "deleted": 31, "left": 0}
-    fires, waited = found["notes"]
+    fires, waited = (note for note in found["notes"] if "limit " in note)
     assert "starts at most 100 executions per second (limit fires_per_second)" in fires
     assert "tocsin tenants change slow --fires-per-second" in fires
     assert "limit requests_per_second" in waited
