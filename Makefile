@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt bench soak fuzz lock clean
+.PHONY: help run test check fmt bench bench-full soak fuzz lock clean
 
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1mmake %-8s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1mmake %-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run ## Start Tocsin on http://127.0.0.1:8420 with its own PostgreSQL in ./.tocsin
 	@$(BIN)/tocsin serve $(ARGS)
@@ -28,6 +28,9 @@ fmt: $(VENV)/.dev ## Format and fix what can be fixed
 
 bench: $(VENV)/.dev ## Measure this machine: the short table, beside PostgreSQL's own limits
 	$(BIN)/python -m bench $(ARGS)
+
+bench-full: $(VENV)/.bench ## Measure everything beside its peers, over an hour: bench/RESULTS.md (make bench-full ARGS=--resume to go on)
+	$(BIN)/python -m bench.full $(ARGS)
 
 soak: $(VENV)/.dev ## Long seeded fault run (make soak ARGS="--minutes 30 --seed 7")
 	$(BIN)/python -m tests.soak $(ARGS)

@@ -26,6 +26,7 @@ from typing import Any
 import uvloop
 
 from bench.installation import Installation, installation
+from bench.report import Spread
 from tocsin.clock import system_now
 from tocsin.db.pool import open_connection
 from tocsin.domain.ids import new_job_id, shard_of
@@ -52,24 +53,31 @@ SELECT 0, id, due_at, 1, 'default', 5, due_at, due_at FROM given
 Row = tuple[Any, int, str, str, Instant]
 
 
+async def create(place: Installation, runs: int, count: int, singles: int) -> dict[str, list[float]]:
+    """Jobs per second: batches, singles, and the rows of either by SQL alone, in turns."""
+    await KeyStore(place.database).put_bootstrap(KEY)
+    port = free_port()
+    await place.start("api", API_PROCESSES, port=port, share_port="true")
+    rates: dict[str, list[float]] = {name: [] for name in ("batch", "unnest", "single", "commit")}
+    for _ in range(runs):
+        rates["batch"].append(await timed(place, count, lambda: send_batches(port, count)))
+        rates["unnest"].append(await timed(place, count, insert_in_chunks(place, count)))
+        rates["single"].append(await timed(place, singles, lambda: send_singles(port, singles)))
+        rates["commit"].append(await timed(place, singles, await insert_one_by_one(place, singles)))
+    await place.stop()
+    return rates
+
+
 async def main(runs: int, count: int, singles: int) -> None:
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, median of {runs} runs"
     )
     async with installation() as place:
-        await KeyStore(place.database).put_bootstrap(KEY)
-        port = free_port()
-        await place.start("api", API_PROCESSES, port=port, share_port="true")
-        measured: dict[str, list[float]] = {name: [] for name in ("batch", "unnest", "single", "commit")}
-        for _ in range(runs):
-            measured["batch"].append(await timed(place, count, lambda: send_batches(port, count)))
-            measured["unnest"].append(await timed(place, count, insert_in_chunks(place, count)))
-            measured["single"].append(await timed(place, singles, lambda: send_singles(port, singles)))
-            measured["commit"].append(await timed(place, singles, await insert_one_by_one(place, singles)))
-    show(f"batch create of {count:,} one-offs over HTTP", measured["batch"])
-    show("  the same rows by unnest, a thousand at a time", measured["unnest"], measured["batch"])
-    show(f"single create, {IN_FLIGHT} in flight", measured["single"])
-    show(f"  one row per commit, {IN_FLIGHT} connections", measured["commit"], measured["single"])
+        rates = await create(place, runs, count, singles)
+    show(f"batch create of {count:,} one-offs over HTTP", rates["batch"])
+    show(f"  the same rows by unnest, {PER_STATEMENT:,} at a time", rates["unnest"], rates["batch"])
+    show(f"single create, {IN_FLIGHT} in flight", rates["single"])
+    show(f"  one row per commit, {IN_FLIGHT} connections", rates["commit"], rates["single"])
 
 
 async def timed(place: Installation, count: int, work: Callable[[], Awaitable[None]]) -> float:
@@ -84,9 +92,8 @@ async def timed(place: Installation, count: int, work: Callable[[], Awaitable[No
 
 
 def show(name: str, rates: list[float], ours: list[float] | None = None) -> None:
-    spread = f"{statistics.median(rates):>9,.0f} per second ({min(rates):,.0f}–{max(rates):,.0f})"
     ratio = f", ratio {statistics.median(ours) / statistics.median(rates):.2f}" if ours else ""
-    print(f"{name:<55} {spread}{ratio}")
+    print(f"{name:<55} {Spread.of(rates)} per second{ratio}")
 
 
 def body_of_one() -> dict[str, Any]:

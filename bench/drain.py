@@ -33,7 +33,7 @@ from tocsin.queue.postgres import PostgresQueue
 
 LANE = Lane("default", 5, 1)
 ENGINES = 2
-KEYS = 1000
+LIMIT_KEYS = 1000
 SOME, MANY = 10, 100  # tenants
 OVERLAPS = (Overlap.SKIP, Overlap.QUEUE, Overlap.COLLAPSE, Overlap.REPLACE)
 
@@ -90,7 +90,7 @@ async def drained(
 
 def free_limit(number: int) -> Policies:
     """A key that has room."""
-    return Policies(limit=Limit(f"key-{number % KEYS}", max_parallel=50))
+    return Policies(limit=Limit(f"key-{number % LIMIT_KEYS}", max_parallel=50))
 
 
 def one_at_a_time(number: int) -> Policies:
@@ -100,7 +100,7 @@ def one_at_a_time(number: int) -> Policies:
 
 def both(number: int) -> Policies:
     """A key that has room, as many of them over all tenants, and a job that must not overlap."""
-    return Policies(limit=free_limit(number % (KEYS // SOME)).limit, overlap=Overlap.SKIP)
+    return Policies(limit=free_limit(number % (LIMIT_KEYS // SOME)).limit, overlap=Overlap.SKIP)
 
 
 class Kind(NamedTuple):
@@ -114,7 +114,7 @@ class Kind(NamedTuple):
 KINDS = (
     Kind("plain"),
     Kind(f"{MANY} tenants", tenants=MANY),
-    Kind(f"each under one of {KEYS:,} limit keys", free_limit),
+    Kind(f"each under one of {LIMIT_KEYS:,} limit keys", free_limit),
     Kind("no job may overlap", one_at_a_time),
     Kind(f"{SOME} tenants, limit keys and overlap `skip`", both, SOME),
 )

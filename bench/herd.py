@@ -57,6 +57,16 @@ async def lag_of_history(place: Installation, where: str = "true", *given: objec
     return Lag(row["first"], row["p50"], row["p99"], row["max"])
 
 
+async def curve_of_history(place: Installation) -> list[float]:
+    """Evenly spaced quantiles of the start lags in history, for a plot."""
+    row = await place.database.one(
+        """SELECT percentile_cont(ARRAY(SELECT n / 200.0::float8 FROM generate_series(0, 200) AS n))
+                      WITHIN GROUP (ORDER BY extract(epoch FROM started_at - due_at)::float8 * 1000) AS curve
+           FROM history"""
+    )
+    return list(row["curve"])
+
+
 async def main(sizes: list[int], runs: int, http: bool) -> None:
     async with installation() as place:
         with sink() if http else nullcontext() as port:

@@ -1,10 +1,15 @@
-"""(h) Idle cost: what a fleet with nothing to do asks of the database and the processor."""
+"""(h) Idle cost: what a fleet with nothing to do asks of the database and the processor.
 
+.venv/bin/python -m bench.idle [--engines 2] [--seconds 30]
+"""
+
+import argparse
 import asyncio
 
 import msgspec
+import uvloop
 
-from bench.installation import Installation
+from bench.installation import Installation, installation
 from bench.processes import cpu_seconds, resident_mb
 
 
@@ -52,3 +57,20 @@ async def _queries(place: Installation) -> int:
         "SELECT xact_commit + xact_rollback AS n FROM pg_stat_database WHERE datname = current_database()"
     )
     return int(row["n"])
+
+
+async def main(engines: int, seconds: float) -> None:
+    async with installation() as place:
+        cost = await idle(place, engines, seconds)
+    print(
+        f"idle api + {engines} engines: {cost.queries:.1f} queries per second, {cost.cpu_percent:.1f} % of a core with the"
+        f" database, {cost.connections} connections, {cost.memory_mb:.0f} MB"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m bench.idle", description=__doc__.partition("\n")[0])
+    parser.add_argument("--engines", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=30.0, help="how long it is watched")
+    options = parser.parse_args()
+    uvloop.run(main(options.engines, options.seconds))

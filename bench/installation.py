@@ -1,6 +1,7 @@
 """A throw-away installation to measure: its own PostgreSQL, engine processes as users run them."""
 
 import asyncio
+import logging
 import os
 import shutil
 import signal
@@ -10,6 +11,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
+
+import structlog
 
 from bench.processes import children
 from tocsin.clock import system_now
@@ -199,6 +202,8 @@ async def installation() -> AsyncIterator[Installation]:
     """A fresh installation in a temporary directory."""
     directory = Path(tempfile.mkdtemp(prefix="tocsin-bench-"))
     directory.chmod(0o755)
+    quiet = structlog.make_filtering_bound_logger(logging.WARNING)
+    structlog.configure(wrapper_class=quiet)  # a new database has much to say about itself
     server = EmbeddedServer(directory)
     try:
         url = await server.start()

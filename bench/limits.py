@@ -16,8 +16,9 @@ import statistics
 
 import uvloop
 
-from bench.drain import drain
+from bench.drain import LIMIT_KEYS, drain, free_limit
 from bench.installation import Installation, installation
+from bench.report import Spread
 from bench.sink import Seen, seen, sink
 from tocsin.clock import system_now
 from tocsin.domain.policy import Limit, Policies
@@ -27,7 +28,6 @@ SLOTS = (1, 2, 3, 5, 8, 13, 20, 30, 40, 50)
 KEYS_PER_SIZE = 4
 KEYS = {f"{slots}-slots-{n}": slots for slots in SLOTS for n in range(KEYS_PER_SIZE)}
 CALL_MS = 20
-FREE_KEYS = 1000
 
 
 async def main(executions: int, count: int, runs: int, seed: int) -> int:
@@ -76,17 +76,8 @@ async def cost(place: Installation, count: int, runs: int) -> None:
         without.append(await drain(place, count, 2))
         limited.append(await drain(place, count, 2, policies=free_limit))
     ratio = statistics.median(limited) / statistics.median(without)
-    print(f"drain of {count:,} without limits {_spread(without)} per second")
-    print(f"  each under one of {FREE_KEYS:,} keys {_spread(limited)} per second, ratio {ratio:.2f}")
-
-
-def free_limit(number: int) -> Policies:
-    """A key that has room."""
-    return Policies(limit=Limit(f"key-{number % FREE_KEYS}", max_parallel=50))
-
-
-def _spread(rates: list[float]) -> str:
-    return f"{statistics.median(rates):,.0f} ({min(rates):,.0f}–{max(rates):,.0f})"
+    print(f"drain of {count:,} without limits {Spread.of(without)} per second")
+    print(f"  each under one of {LIMIT_KEYS:,} keys {Spread.of(limited)} per second, ratio {ratio:.2f}")
 
 
 if __name__ == "__main__":

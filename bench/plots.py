@@ -1,18 +1,21 @@
-"""Plots of a full run as SVG: distributions of lag, and lines of growth.
+"""Plots of a full run as SVG: distributions of lag, and lines of growth and over time.
 
 matplotlib comes with the `bench` group only (`make .venv/.bench`). The same data gives the same file, byte for byte.
 """
 
+import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.report import Measured
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LEAST = 0.1  # of a lag in milliseconds: a logarithmic axis has no zero
-STYLE = {
+STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "tocsin",
     "font.family": "sans-serif",
@@ -22,6 +25,33 @@ STYLE = {
     "grid.alpha": 0.3,
     "legend.frameon": False,
 }
+
+
+def draw(measured: Sequence[Measured], into: Path) -> dict[str, list[str]]:
+    """All plots there is data for. Returns the names of the files by section."""
+    drawn: dict[str, list[str]] = {}
+    plotted = [row for row in measured if row.curve or row.size is not None]
+    for section, what in dict.fromkeys((row.section, row.what) for row in plotted):
+        rows = [row for row in plotted if (row.section, row.what) == (section, what)]
+        files = drawn.setdefault(section, [])
+        files.append(f"{section}{len(files) + 1}.svg")
+        path = into / files[-1]
+        if rows[0].size is not None:
+            growth(path, what, "pending jobs", rows[0].deciding.replace("p99, ", ""), _by_part(rows))
+        elif section == "g":
+            growth(
+                path, what, "windows", "per second", {row.who: list(enumerate(row.curve, 1)) for row in rows}
+            )
+        else:
+            lag_distributions(path, what, {row.who: row.curve for row in rows})
+    return drawn
+
+
+def _by_part(rows: Sequence[Measured]) -> dict[str, list[tuple[float, float]]]:
+    return {
+        part: [(row.size or 0, statistics.median(row.values[part])) for row in rows]
+        for part in rows[0].values
+    }
 
 
 def lag_distributions(path: Path, title: str, series: Mapping[str, Sequence[float]]) -> None:

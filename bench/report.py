@@ -1,6 +1,8 @@
-"""The report: results of a full run as `bench/RESULTS.md`, every figure beside its anchor from the same run.
+"""The report: what a full run measured as `RESULTS.md`, every figure beside its anchor from the same run.
 
-A result is plain data, so a run can be kept as JSON lines (`keep`, `kept`) and the page written from them again.
+A measurement is plain data and is kept as a JSON line as soon as it is there (`keep`, `kept`), so that a run that was cut can go
+on, and the page can be written again. Rows of the same `what` share a table. The first row of ours is what the others
+are compared with.
 """
 
 import os
@@ -12,18 +14,19 @@ from pathlib import Path
 
 import msgspec
 
-PAGE = Path(__file__).parent / "RESULTS.md"
+OURS = "Tocsin"
+DECIDING = "p99, ms"  # the part of a lag that ratios are taken of
 SECTIONS: Mapping[str, str] = {
     "a": "Create",
     "b": "Drain",
     "c": "Herd: all due at one instant",
     "d": "Start lag with little to do",
-    "e": "Drain beside a backlog of future jobs",
+    "e": "Growth with pending jobs",
     "f": "Recurring every minute",
-    "g": "Limits of the store",
+    "g": "Drain while a transaction holds vacuum back",
     "h": "Idle cost",
-    "i": "HTTP",
-    "j": "Cron and time zones",
+    "i": "HTTP fires",
+    "j": "Failover",
 }
 
 
@@ -39,37 +42,47 @@ class Spread(msgspec.Struct, frozen=True):
         return cls(statistics.median(values), min(values), max(values))
 
     def __str__(self) -> str:
-        form = ",.0f" if self.median >= 100 else ",.1f" if self.median >= 1 else ",.3f"
+        size = abs(self.median)
+        form = ",.0f" if size >= 100 else ",.1f" if size >= 1 else ",.3f"
         if self.min == self.max:
             return f"{self.median:{form}}"
         return f"{self.median:{form}} ({self.min:{form}}–{self.max:{form}})"
 
 
-class Result(msgspec.Struct, frozen=True):
-    """One row: ours, what it stands beside, and the command that measures both."""
+class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One row: who did what how well, and the command that measures it. `values` gives the runs of each column.
+
+    A `curve` is for a plot: evenly spaced quantiles of lags, or throughput over time. `size` says how large the thing was
+    whose growth is plotted. Without values, `note` says why there are none.
+    """
 
     section: str
     what: str
-    ours: Spread
-    anchor: str
-    beside: Spread | None
-    ratio: float | None
+    who: str
+    values: Mapping[str, Sequence[float]]
     command: str
+    ours: bool = False
+    note: str = ""
+    curve: Sequence[float] = ()
+    size: float | None = None
+    headline: bool = False
 
-    @classmethod
-    def of(
-        cls,
-        section: str,
-        what: str,
-        ours: Sequence[float],
-        anchor: str,
-        beside: Sequence[float],
-        command: str,
-    ) -> "Result":
-        """The ratio is ours to theirs, of the medians; without an anchor there is none."""
-        measured, other = Spread.of(ours), Spread.of(beside) if beside else None
-        ratio = measured.median / other.median if other and other.median else None
-        return cls(section, what, measured, anchor, other, ratio, command)
+    def spread(self, part: str) -> Spread | None:
+        values = self.values.get(part)
+        return Spread.of(values) if values else None
+
+    @property
+    def deciding(self) -> str:
+        """The column that ratios are taken of."""
+        return DECIDING if DECIDING in self.values else next(iter(self.values), "")
+
+
+class Done(msgspec.Struct, frozen=True):
+    """A part of a run that was done: its name, how many seconds it took, what it measured."""
+
+    name: str
+    took: float
+    measured: list[Measured]
 
 
 class Contender(msgspec.Struct, frozen=True):
@@ -102,43 +115,99 @@ class Run(msgspec.Struct, frozen=True):
 def machine() -> str:
     """The shape of this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB of memory"
-
-
-def write(run: Run, results: Sequence[Result], plots: Mapping[str, Sequence[str]] | None = None) -> None:
-    """Write the page. `plots` gives files beside it to show in a section."""
-    PAGE.write_text(page(run, results, plots or {}))
-
-
-def page(run: Run, results: Sequence[Result], plots: Mapping[str, Sequence[str]]) -> str:
-    """The page as text."""
-    sections = sorted({result.section for result in results} | set(plots))
-    return "\n".join(
-        [*_head(run), *(line for key in sections for line in _section(key, results, plots.get(key, ())))]
+    info = Path("/proc/cpuinfo")
+    names = (
+        [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        if info.exists()
+        else []
+    )
+    model = f" ({names[0].partition(':')[2].strip()})" if names else ""
+    return (
+        f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores{model},"
+        f" {memory:.0f} GiB of memory"
     )
 
 
-def keep(path: Path, results: Iterable[Result]) -> None:
-    """Results as JSON lines, added to what is there."""
+def keep(path: Path, done: Done) -> None:
+    """A step as a JSON line, added to what is there."""
     with path.open("ab") as file:
-        file.writelines(msgspec.json.encode(result) + b"\n" for result in results)
+        file.write(msgspec.json.encode(done) + b"\n")
 
 
-def kept(path: Path) -> list[Result]:
-    """What was kept."""
-    return [msgspec.json.decode(line, type=Result) for line in path.read_bytes().splitlines()]
+def kept(path: Path) -> list[Done]:
+    """What was kept. A last line that was cut off in the middle does not count."""
+    if not path.exists():
+        return []
+    return [
+        msgspec.json.decode(line, type=Done)
+        for line in path.read_bytes().splitlines(keepends=True)
+        if line.endswith(b"\n")
+    ]
 
 
-def _head(run: Run) -> list[str]:
+def page(run: Run, took: float, measured: Sequence[Measured], plots: Mapping[str, Sequence[str]]) -> str:
+    """The page as text. `took` says how many seconds, `plots` gives files beside the page to show in a section."""
+    sections = sorted({row.section for row in measured} | set(plots))
+    return "\n".join(
+        [
+            *_head(run, took),
+            *(line for key in sections for line in _section(key, measured, plots.get(key, ()))),
+        ]
+    )
+
+
+def ratio(row: Measured, first: Measured) -> float | None:
+    """Ours to theirs; where the row is ours too, it to the first of ours."""
+    mine, other = first.spread(first.deciding), row.spread(first.deciding)
+    if row is first or mine is None or other is None:
+        return None
+    above, below = (other, mine) if row.ours else (mine, other)
+    return above.median / below.median if below.median else None
+
+
+def readme_table(measured: Sequence[Measured]) -> str:
+    """The short table: what is a headline, its anchor, and the best of the peers."""
+    lines = [_row("What", OURS, "Beside it", "Best peer"), "|---|---|---|---|"]
+    for first in (row for row in measured if row.headline):
+        others = [row for row in measured if row.what == first.what and not row.ours and row.values]
+        part = first.deciding
+        anchors = [row for row in others if not _is_peer(row)]
+        peers = sorted(
+            (row for row in others if _is_peer(row) and row.values.get(part)),
+            key=lambda row: _median(row, part),
+            reverse=not part.endswith("ms"),
+        )
+        lines.append(
+            _row(
+                f"{first.what}: {part}",
+                str(first.spread(part)),
+                "; ".join(f"{row.who} {row.spread(part)}" for row in anchors) or "–",
+                f"{peers[0].who} {peers[0].spread(part)}" if peers else "–",
+            )
+        )
+    return "\n".join(lines)
+
+
+def _is_peer(row: Measured) -> bool:
+    return "bench.peers" in row.command
+
+
+def _median(row: Measured, part: str) -> float:
+    return statistics.median(row.values[part])
+
+
+def _head(run: Run, took: float) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
     lines = [
         "# Results",
         "",
-        f"Measured on {run.date}. {run.machine}. {versions}.",
+        f"Measured on {run.date} by `make bench-full`. {run.machine}. {versions}.",
         "",
         (
-            f"{run.settings} Load, workers and store share the machine. A figure is the median of {run.runs} runs with"
-            " (least–most); the ratio is ours to the anchor's, of the medians. Both come from the same run."
+            f"{run.settings} Load, workers and store share the machine, and everything stays on it. A figure is the median of"
+            f" {run.runs} runs with (least–most) unless its row says otherwise. The ratio is {OURS}'s median to that row's; in"
+            f" a row of {OURS} itself it is that row's to the first row's. Of lags it is taken of p99. Whatever stands in one"
+            f" table was measured in one run, which took {took / 60:.0f} minutes in all."
         ),
         "",
     ]
@@ -149,26 +218,39 @@ def _head(run: Run) -> list[str]:
     return lines
 
 
-def _section(key: str, results: Sequence[Result], plots: Sequence[str]) -> list[str]:
-    mine = [result for result in results if result.section == key]
+def _section(key: str, measured: Sequence[Measured], plots: Sequence[str]) -> list[str]:
+    mine = [row for row in measured if row.section == key]
     lines = [f"## ({key}) {SECTIONS.get(key, '')}".rstrip(), ""]
-    if mine:
-        lines += ["| What | Ours | Anchor | Measured | Ratio |", "|---|---|---|---|---|"]
-        lines += [
-            _row(
-                result.what,
-                str(result.ours),
-                result.anchor,
-                str(result.beside) if result.beside else "–",
-                f"{result.ratio:.2f}" if result.ratio is not None else "–",
-            )
-            for result in mine
-        ]
-        lines += [""]
+    for what in dict.fromkeys(row.what for row in mine):
+        lines += [f"### {what}", "", *_table([row for row in mine if row.what == what]), ""]
     lines += [line for plot in plots for line in (f"![{SECTIONS.get(key, key)}]({plot})", "")]
-    commands = dict.fromkeys(result.command for result in mine)
+    commands = dict.fromkeys(row.command for row in mine)
     return [*lines, "```sh", *commands, "```", ""] if commands else lines
 
 
+def _table(rows: Sequence[Measured]) -> list[str]:
+    rows = sorted(rows, key=lambda row: not row.ours)  # ours first, whatever was measured first
+    parts = list(dict.fromkeys(part for row in rows for part in row.values))
+    ratios = [ratio(row, rows[0]) if rows[0].ours else None for row in rows]
+    return [
+        _row("", *parts, "Ratio"),
+        "|---" * (len(parts) + 2) + "|",
+        *(
+            _row(
+                f"{row.who}: {row.note}" if row.note else row.who,
+                *(str(row.spread(part) or "–") for part in parts),
+                _ratio_text(share),
+            )
+            for row, share in zip(rows, ratios, strict=True)
+        ),
+    ]
+
+
+def _ratio_text(share: float | None) -> str:
+    if share is None:
+        return "–"
+    return f"{share:.2f}" if share >= 0.1 else f"{share:.2g}"
+
+
 def _row(*cells: str) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

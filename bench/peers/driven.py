@@ -19,7 +19,6 @@ import signal
 import struct
 import tempfile
 import time
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -45,10 +44,11 @@ class Start(NamedTuple):
 
 
 class Recurring(msgspec.Struct, frozen=True):
-    """Start lag of jobs of every minute, and how many of them started in each minute."""
+    """Start lag of jobs of every minute, and how many of them started in each minute; the lag of each minute's, too."""
 
     lag: Lag
     fired: list[int]
+    lags: list[Lag]
 
 
 class Dishonest(AssertionError):
@@ -154,10 +154,13 @@ class DrivenPeer:
             starts = [start for start in workers.starts() if first <= start.start < last]
         if not starts:
             raise Dishonest("no schedule fired")
-        fired = Counter(int((start.start - first) // MINUTE) for start in starts)
+        by_minute: list[list[float]] = [[] for _ in range(minutes)]
+        for start in starts:
+            by_minute[int((start.start - first) // MINUTE)].append(start.start - start.due)
         return Recurring(
-            lag_of([start.start - start.due for start in starts]),
-            [fired[minute] for minute in range(minutes)],
+            lag_of([lag for lags in by_minute for lag in lags]),
+            [len(lags) for lags in by_minute],
+            [lag_of(lags) for lags in by_minute if lags],
         )
 
     async def _lags(self, count: int, seconds: float) -> list[float]:

@@ -116,7 +116,9 @@ def test_documented_log_events_exist() -> None:
             assert f'"{event}"' in source, f"no event {event}"
 
 
-@pytest.mark.parametrize("command", ["run", "test", "check", "fmt", "bench", "soak", "fuzz", "lock", "clean"])
+@pytest.mark.parametrize(
+    "command", ["run", "test", "check", "fmt", "bench", "bench-full", "soak", "fuzz", "lock", "clean"]
+)
 def test_make_commands_are_documented(command: str) -> None:
     assert f"\n{command}:" in (ROOT / "Makefile").read_text()
     assert f"`make {command}`" in (ROOT / "CONTRIBUTING.md").read_text()

@@ -1,0 +1,382 @@
+"""The sections of a full run, as steps: each measures one thing, and says about how many seconds that takes.
+
+Ours comes first in each section, together with the anchors that are ours (bare statements, the plain form of the same); the
+peers follow at once, one step each (`bench.peer_steps`).
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import msgspec
+
+from bench import drain as drains
+from bench.create import API_PROCESSES, IN_FLIGHT, create
+from bench.failover import TTL, failover
+from bench.fires import all_fires
+from bench.growth import growth
+from bench.held_vacuum import WINDOW, sustained
+from bench.herd import Lag, curve_of_history, herd
+from bench.idle import idle
+from bench.installation import Installation
+from bench.recurring import recurring
+from bench.report import OURS, Measured
+from bench.sink import sink
+from bench.spread import spread
+from tocsin.domain.policy import Precision
+
+ENGINES = drains.ENGINES
+PER_SECOND = "per second"
+SINGLY = "Jobs created one by one"
+IN_BULK = "Jobs created in bulk"
+DRAIN = "Due no-op executions run to the end, with history"
+KINDS = "The same drain with policies"
+SPREAD = "Jobs at random instants"
+HELD = "Executions drained while work is added"
+IDLE = f"An API and {ENGINES} engines with nothing to do"
+FIRES = "Webhooks into a fast sink"
+LATE = "Start lag after one of three engines is killed"
+
+
+class Sizes(msgspec.Struct, frozen=True):
+    """How much of everything. The defaults are those of a full run."""
+
+    runs: int = 3
+    singles: int = 20_000
+    batch: int = 100_000
+    drain: int = 100_000
+    herds: tuple[int, ...] = (10_000, 50_000, 100_000)
+    instants: int = 200
+    spread_seconds: int = 10
+    pending: tuple[int, ...] = (0, 1_000_000, 10_000_000)
+    recurring: tuple[tuple[int, int], ...] = ((5000, 3), (50_000, 3), (300_000, 3))
+    held_minutes: float = 5.0
+    free_minutes: float = 2.0
+    idle_seconds: float = 20.0
+    fires: int = 30_000
+    failover_rate: int = 200
+
+
+QUICK = Sizes(
+    runs=1,
+    singles=500,
+    batch=2000,
+    drain=2000,
+    herds=(500, 1000),
+    instants=10,
+    spread_seconds=2,
+    pending=(0, 20_000),
+    recurring=((100, 1),),
+    held_minutes=1 / 3,
+    free_minutes=1 / 3,
+    idle_seconds=3.0,
+    fires=1000,
+    failover_rate=50,
+)
+
+
+class Bench(NamedTuple):
+    """Where a step measures, and how it says how far it is."""
+
+    place: Installation
+    sizes: Sizes
+    tell: Callable[[str], None]
+
+
+class Step(NamedTuple):
+    """One part of a run. Steps of the same section and the same `what` are done one after the other."""
+
+    section: str
+    what: str
+    name: str
+    seconds: float
+    measure: Callable[[Bench], Awaitable[list[Measured]]]
+
+
+def our_steps(sizes: Sizes) -> Iterator[Step]:
+    """What is measured of ours."""
+    runs = sizes.runs
+    yield Step("a", SINGLY, "create", 3 + runs * (8 + sizes.batch / 10_000 + sizes.singles / 2000), _create)
+    yield Step("b", DRAIN, "drain", runs * (14 + sizes.drain / 10_000), _drain)
+    yield Step(
+        "b", KINDS, "drain with policies", runs * len(drains.KINDS) * (7 + sizes.drain / 12_000), _drain_kinds
+    )
+    for size in sizes.herds:
+        yield Step(
+            "c", herd_of(size), f"herd of {size:,}", runs * (12 + size / 10_000), _herd(size, http=False)
+        )
+    for size in sizes.herds:
+        yield Step(
+            "c",
+            herd_of(size),
+            f"herd of {size:,} over HTTP",
+            runs * (12 + size / 5000),
+            _herd(size, http=True),
+        )
+    for precision in Precision:
+        seconds = runs * (10 + sizes.spread_seconds)
+        yield Step("d", SPREAD, f"spread, {precision}", seconds, _spread(precision))
+    each = runs * (20 + sizes.spread_seconds + sizes.drain / 8000)
+    yield Step("e", "growth", "growth", max(sizes.pending) / 25_000 + len(sizes.pending) * each, _growth)
+    for jobs, minutes in sizes.recurring:
+        yield Step(
+            "f",
+            every_minute(jobs),
+            f"recurring, {jobs:,}",
+            60 * minutes + 55 + jobs / 4000,
+            _recurring(jobs, minutes),
+        )
+    yield Step("g", HELD, "held vacuum", 30 + 75 * (sizes.held_minutes + sizes.free_minutes), _held_vacuum)
+    yield Step("h", IDLE, "idle", runs * (10 + 2 * sizes.idle_seconds), _idle)
+    yield Step("i", FIRES, "fires", runs * (18 + sizes.fires / 4000), _fires)
+    yield Step("j", LATE, "failover", runs * 40, _failover)
+
+
+async def _create(bench: Bench) -> list[Measured]:
+    sizes = bench.sizes
+    rates = await create(bench.place, sizes.runs, sizes.batch, sizes.singles)
+    command = f"python -m bench.create --runs {sizes.runs} --count {sizes.batch} --singles {sizes.singles}"
+    ours = f"over HTTP, {API_PROCESSES} API processes"
+    return [
+        _rate(
+            "a", SINGLY, OURS, rates["single"], command, headline=True, note=f"{ours}, {IN_FLIGHT} in flight"
+        ),
+        _rate("a", SINGLY, "one row per commit by SQL", rates["commit"], command, ours=False),
+        _rate(
+            "a", IN_BULK, OURS, rates["batch"], command, headline=True, note=f"{ours}, {sizes.batch:,} jobs"
+        ),
+        _rate("a", IN_BULK, "the same rows by `unnest`", rates["unnest"], command, ours=False),
+    ]
+
+
+async def _drain(bench: Bench) -> list[Measured]:
+    count, runs = bench.sizes.drain, bench.sizes.runs
+    ours, limit = [], []
+    for _ in range(runs):
+        ours.append(await drains.drain(bench.place, count, ENGINES))
+        limit.append(await drains.limit(bench.place, count, ENGINES))
+        bench.tell(f"{ours[-1]:,.0f} per second, bare statements {limit[-1]:,.0f}")
+    command = f"python -m bench.drain --count {count} --runs {runs}"
+    return [
+        _rate("b", DRAIN, OURS, ours, command, headline=True, note=f"{count:,} jobs, {ENGINES} engines"),
+        _rate("b", DRAIN, "the same statements, nothing between", limit, command, ours=False),
+    ]
+
+
+async def _drain_kinds(bench: Bench) -> list[Measured]:
+    count, runs = bench.sizes.drain, bench.sizes.runs
+    rates = await drains.kinds(bench.place, count, runs)
+    command = f"python -m bench.drain --count {count} --runs {runs}"
+    return [_rate("b", KINDS, f"{OURS}, {name}", values, command) for name, values in rates.items()]
+
+
+def _herd(size: int, *, http: bool) -> Callable[[Bench], Awaitable[list[Measured]]]:
+    async def measure(bench: Bench) -> list[Measured]:
+        found: list[tuple[Lag, list[float]]] = []
+        with sink() if http else nullcontext() as port:
+            for _ in range(bench.sizes.runs):
+                lag = await herd(bench.place, size, ENGINES, sink_port=port)
+                found.append((lag, await curve_of_history(bench.place)))
+                bench.tell(shown(lag))
+        command = f"python -m bench.herd --sizes {size} --runs {bench.sizes.runs}{' --http' if http else ''}"
+        note = "calls into a sink" if http else f"{ENGINES} engines"
+        return [
+            lags(
+                "c", herd_of(size), f"{OURS}, HTTP" if http else OURS, found, command, note, headline=not http
+            )
+        ]
+
+    return measure
+
+
+def herd_of(size: int) -> str:
+    return f"{size:,} jobs at one instant"
+
+
+def _spread(precision: Precision) -> Callable[[Bench], Awaitable[list[Measured]]]:
+    async def measure(bench: Bench) -> list[Measured]:
+        sizes = bench.sizes
+        found: list[tuple[Lag, list[float]]] = []
+        for run in range(sizes.runs):
+            lag = await spread(bench.place, sizes.instants, sizes.spread_seconds, precision, seed=run)
+            found.append((lag, await curve_of_history(bench.place)))
+            bench.tell(shown(lag))
+        command = f"python -m bench.spread --count {sizes.instants} --seconds {sizes.spread_seconds}"
+        who = OURS if precision is Precision.NORMAL else f"{OURS}, precision `{precision}`"
+        clock = "" if precision is Precision.NORMAL else ", as the engine reads the clock"
+        note = f"{sizes.instants} in {sizes.spread_seconds} s{clock}"
+        return [lags("d", SPREAD, who, found, command, note, headline=precision is Precision.NORMAL)]
+
+    return measure
+
+
+async def _growth(bench: Bench) -> list[Measured]:
+    sizes = bench.sizes
+    command = f"python -m bench.growth --pending {' '.join(map(str, sizes.pending))} --count {sizes.drain}"
+    rows: list[Measured] = []
+    async for grown in growth(bench.place, list(sizes.pending), sizes.drain, sizes.instants, sizes.runs):
+        who = f"{OURS}, {grown.pending:,} pending"
+        rates = [drained.rate for drained in grown.drains]
+        costs = {"MB per engine": [drained.memory_mb / ENGINES for drained in grown.drains]}
+        if grown.pending:
+            costs["bytes in the database per pending job"] = [grown.bytes_each]
+        rows += [
+            _rate(
+                "e", f"Drain of {sizes.drain:,} beside pending jobs", who, rates, command, size=grown.pending
+            ),
+            Measured(
+                "e",
+                "Start lag beside pending jobs",
+                who,
+                lag_values(grown.lags),
+                command,
+                ours=True,
+                size=grown.pending,
+            ),
+            Measured("e", "Memory and storage", who, costs, command, ours=True),
+        ]
+        bench.tell(f"{grown.pending:,} pending: {rates[-1]:,.0f} per second, {shown(grown.lags[-1])}")
+    return rows
+
+
+def _recurring(jobs: int, minutes: int) -> Callable[[Bench], Awaitable[list[Measured]]]:
+    async def measure(bench: Bench) -> list[Measured]:
+        found = await recurring(bench.place, jobs, minutes, bench.tell)
+        values = lag_values([minute.lag for minute in found])
+        values["fired per minute"] = [minute.fired for minute in found]
+        kept = sum(minute.kept(jobs) for minute in found)
+        return [
+            Measured(
+                "f",
+                every_minute(jobs),
+                OURS,
+                values,
+                f"python -m bench.recurring --jobs {jobs} --minutes {minutes}",
+                ours=True,
+                note=f"{kept} of {minutes} minutes kept",
+                headline=True,
+            )
+        ]
+
+    return measure
+
+
+def every_minute(jobs: int) -> str:
+    return f"{jobs:,} jobs at the boundary of every minute"
+
+
+async def _held_vacuum(bench: Bench) -> list[Measured]:
+    sizes = bench.sizes
+    command = f"python -m bench.held_vacuum --minutes {sizes.held_minutes:g} --without {sizes.free_minutes:g}"
+    rows = []
+    for who, minutes, held in (
+        (f"{OURS}, no other transaction", sizes.free_minutes, False),
+        (f"{OURS}, a transaction open all along", sizes.held_minutes, True),
+    ):
+        found = await sustained(bench.place, minutes, held=held)
+        values: dict[str, Sequence[float]] = {
+            PER_SECOND: found.windows,
+            "slope, % per minute": [100 * found.slope],
+            "dead rows left": [found.dead_rows],
+        }
+        rows.append(
+            Measured(
+                "g",
+                HELD,
+                who,
+                values,
+                command,
+                ours=True,
+                note=f"windows of {WINDOW} s over {minutes:g} minutes",
+                curve=found.windows,
+            )
+        )
+        bench.tell(f"{who}: {100 * found.slope:+.1f} % per minute")
+    return rows
+
+
+async def _idle(bench: Bench) -> list[Measured]:
+    found = [await idle(bench.place, ENGINES, bench.sizes.idle_seconds) for _ in range(bench.sizes.runs)]
+    values: dict[str, Sequence[float]] = {
+        "queries per second": [cost.queries for cost in found],
+        "% of a core, with the database": [cost.cpu_percent for cost in found],
+        "connections": [cost.connections for cost in found],
+        "MB": [cost.memory_mb for cost in found],
+    }
+    command = f"python -m bench.idle --engines {ENGINES} --seconds {bench.sizes.idle_seconds:g}"
+    return [Measured("h", IDLE, OURS, values, command, ours=True, headline=True)]
+
+
+async def _fires(bench: Bench) -> list[Measured]:
+    sizes = bench.sizes
+    found = await all_fires(bench.place, sizes.fires, sizes.runs)
+    command = f"python -m bench.fires --count {sizes.fires} --runs {sizes.runs}"
+    return [
+        Measured(
+            "i",
+            FIRES,
+            f"{OURS}, {name}" if "engine" in name else name,
+            {
+                PER_SECOND: [one.per_second for one in rounds],
+                "per second of processor time": [one.per_core for one in rounds],
+            },
+            command,
+            ours="engine" in name,
+            headline=name == f"{ENGINES} engines",
+        )
+        for name, rounds in found.items()
+    ]
+
+
+async def _failover(bench: Bench) -> list[Measured]:
+    sizes = bench.sizes
+    found = [await failover(bench.place, sizes.failover_rate) for _ in range(sizes.runs)]
+    again = "Until all is well again"
+    command = f"python -m bench.failover --rate {sizes.failover_rate} --runs {sizes.runs}"
+    seconds = {
+        "shards leased again, s": [one.leased_again for one in found],
+        "everything on time again, s": [one.on_time_again for one in found],
+    }
+    had = ", ".join(f"{one.affected:,}" for one in found)
+    ttl = "time to live of leases and claims"
+    hit, others = [one.affected_lag for one in found], [one.others_lag for one in found]
+    return [
+        Measured("j", LATE, f"{OURS}, executions it had", lag_values(hit), command, ours=True, note=had),
+        Measured("j", LATE, f"{OURS}, all others", lag_values(others), command, ours=True),
+        Measured("j", LATE, ttl, {"p99, ms": [1000 * TTL]}, command),
+        Measured("j", again, OURS, seconds, command, ours=True, headline=True),
+        Measured("j", again, ttl, {part: [TTL] for part in seconds}, command),
+    ]
+
+
+def lags(
+    section: str,
+    what: str,
+    who: str,
+    found: Sequence[tuple[Lag, Sequence[float]]],
+    command: str,
+    note: str = "",
+    *,
+    ours: bool = True,
+    headline: bool = False,
+) -> Measured:
+    """A row of lags. The curve is that of the run whose p99 lies in the middle."""
+    middle = sorted(found, key=lambda one: one[0].p99)[len(found) // 2]
+    values = lag_values([lag for lag, _ in found])
+    return Measured(
+        section, what, who, values, command, ours=ours, note=note, curve=middle[1], headline=headline
+    )
+
+
+def lag_values(found: Sequence[Lag]) -> dict[str, list[float]]:
+    """The columns of a row of lags."""
+    return {f"{part}, ms": [getattr(lag, part) for lag in found] for part in ("p50", "p99", "max")}
+
+
+def shown(lag: Lag) -> str:
+    return f"p50 {lag.p50:,.1f} ms, p99 {lag.p99:,.1f} ms, max {lag.max:,.1f} ms"
+
+
+def _rate(section: str, what: str, who: str, values: Sequence[float], command: str, **more: Any) -> Measured:
+    """A row of a rate; ours, if it does not say otherwise."""
+    return Measured(section, what, who, {PER_SECOND: values}, command, **{"ours": True, **more})
