@@ -1,23 +1,30 @@
-"""(c) Herd: executions due at one instant, known ahead. Start lag, by the database's own record.
+"""(c) Herd: executions due at one instant, known ahead. How late do they start, and when are all of them done?
 
     .venv/bin/python -m bench.herd [--sizes 10000 50000 100000] [--runs 3] [--http]
 
-With `--http` the executions are calls into a fast sink instead of no-ops.
+No-ops: start lag by the database's record. An engine stamps a whole crowd with the moment at which its timer rang, before it
+goes through it one by one, so this says how late the crowd was begun; when all of it was done, as seen from outside,
+stands beside it.
+
+With `--http` the executions are calls into a fast sink, and the lag is that of their arrival there, each on its own: the
+figure to put beside others that note a job's start in the job itself.
 """
 
 import argparse
+from collections.abc import Sequence
 from contextlib import nullcontext
 
 import msgspec
 import uvloop
 
 from bench.installation import Installation, installation
-from bench.sink import sink
+from bench.sink import arrivals, sink
 from tocsin.clock import system_now
-from tocsin.domain.instant import SECOND
+from tocsin.domain.instant import MILLISECOND, SECOND
 from tocsin.domain.target import HttpTarget
 
 ENGINES = 2
+POINTS = 200
 
 
 class Lag(msgspec.Struct, frozen=True):
@@ -29,9 +36,17 @@ class Lag(msgspec.Struct, frozen=True):
     max: float
 
 
+class Herd(msgspec.Struct, frozen=True):
+    """What a herd came to: its lag, quantiles of it for a plot, milliseconds from the instant until all was done."""
+
+    lag: Lag
+    curve: list[float]
+    done: float
+
+
 async def herd(
     place: Installation, count: int, engines: int, *, ahead: float = 6.0, sink_port: int | None = None
-) -> Lag:
+) -> Herd:
     """All due at one instant `ahead` seconds after the last of them was created. Calls into a sink, if there is one."""
     await place.empty()
     target = HttpTarget(f"http://127.0.0.1:{sink_port}/hook/0") if sink_port else None
@@ -41,9 +56,27 @@ async def herd(
     instant = system_now() + round(ahead * SECOND)
     await place.database.execute("UPDATE executions SET due_at = $1, run_at = $1", instant)
     await place.wait_until_done()
+    done = (system_now() - instant) / MILLISECOND
     await place.stop()
     await place.expect_all_succeeded(count)
-    return await lag_of_history(place)
+    if sink_port is None:
+        return Herd(await lag_of_history(place), await curve_of_history(place), done)
+    lags = [(arrival - instant) / MILLISECOND for arrival in await arrivals(sink_port)]
+    assert len(lags) == count, f"{len(lags):,} calls arrived instead of {count:,}"
+    return Herd(lag_of(lags), thinned(lags), done)
+
+
+def lag_of(lags: Sequence[float]) -> Lag:
+    """The usual percentiles, of the sorted lags themselves."""
+    ordered = sorted(lags)
+    middle, late = (ordered[min(len(ordered) - 1, int(part * len(ordered)))] for part in (0.5, 0.99))
+    return Lag(ordered[0], middle, late, ordered[-1])
+
+
+def thinned(values: Sequence[float], points: int = POINTS) -> list[float]:
+    """Evenly spaced quantiles, the least and the most among them."""
+    ordered = sorted(values)
+    return [ordered[round(place * (len(ordered) - 1) / points)] for place in range(points + 1)]
 
 
 async def lag_of_history(place: Installation, where: str = "true", *given: object) -> Lag:
@@ -72,10 +105,12 @@ async def main(sizes: list[int], runs: int, http: bool) -> None:
         with sink() if http else nullcontext() as port:
             for size in sizes:
                 for _ in range(runs):
-                    lag = await herd(place, size, ENGINES, sink_port=port)
+                    found = await herd(place, size, ENGINES, sink_port=port)
+                    lag = found.lag
                     print(
-                        f"{size:,} at one instant: start lag p50 {lag.p50:,.0f} ms, p99 {lag.p99:,.0f} ms,"
-                        f" max {lag.max:,.0f} ms, earliest {lag.first:.2f} ms",
+                        f"{size:,} at one instant: {'arrival' if http else 'start'} lag p50 {lag.p50:,.1f} ms,"
+                        f" p99 {lag.p99:,.1f} ms, max {lag.max:,.1f} ms, earliest {lag.first:.2f} ms,"
+                        f" all done after {found.done:,.0f} ms",
                         flush=True,
                     )
 

@@ -7,8 +7,8 @@ were. A measurement that failed is a row that says why.
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from bench.herd import lag_of, thinned
 from bench.peers import Dishonest, NotInstalled, Peer, Recurring, peer_named
-from bench.peers.driven import lag_of
 from bench.report import Measured
 from bench.sections import (
     DRAIN,
@@ -24,8 +24,6 @@ from bench.sections import (
     lag_values,
     lags,
 )
-
-POINTS = 200
 
 
 class Able(NamedTuple):
@@ -171,9 +169,3 @@ def _row(asked: Asked, who: str, found: list[Any], command: str) -> Measured:
             runs = [(lag_of(run), thinned(run)) for run in found]
             return lags(asked.section, asked.what, who, runs, command, asked.note, ours=False)
     raise TypeError(f"what is {found[0]!r}?")
-
-
-def thinned(values: Sequence[float], points: int = POINTS) -> list[float]:
-    """Evenly spaced quantiles, the least and the most among them."""
-    ordered = sorted(values)
-    return [ordered[round(place * (len(ordered) - 1) / points)] for place in range(points + 1)]

@@ -1,6 +1,7 @@
 """A fast HTTP sink in a process of its own: answers after a while, and knows who was inside at once.
 
     GET /  → what it saw, as JSON
+    GET /arrivals  → when requests arrived since this was last asked: microseconds since the epoch, as JSON
     POST /<key>/<milliseconds>  → 200 after so long; `key` is what requests are counted by
 
 It speaks as little HTTP as the engines' client needs: requests with Content-Length, one after the other on a
@@ -9,6 +10,7 @@ connection.
 
 import asyncio
 import multiprocessing
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +31,7 @@ class Seen(msgspec.Struct):
 
 class _Sink(asyncio.Protocol):
     seen = Seen()
+    arrivals: ClassVar[list[int]] = []
     inside: ClassVar[Counter[str]] = Counter()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -54,7 +57,9 @@ class _Sink(asyncio.Protocol):
     def _answer(self, head: bytes) -> None:
         method, path, _ = head.split(b" ", 2)
         if method == b"GET":
-            body = msgspec.json.encode(self.seen)
+            body = msgspec.json.encode(self.arrivals if path == b"/arrivals" else self.seen)
+            if path == b"/arrivals":
+                self.arrivals.clear()
             self._transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
             return
         _, key, wait = path.decode().split("/")
@@ -65,6 +70,7 @@ class _Sink(asyncio.Protocol):
             asyncio.get_running_loop().call_later(int(wait) / 1000, self._leave, key)
 
     def _enter(self, key: str) -> None:
+        self.arrivals.append(time.time_ns() // 1000)
         self._here.append(key)
         self.inside[key] += 1
         self.seen.requests += 1
@@ -98,12 +104,21 @@ def sink() -> Iterator[int]:
 
 async def seen(port: int) -> Seen:
     """What a sink saw so far."""
+    return msgspec.json.decode(await _get(port, "/"), type=Seen)
+
+
+async def arrivals(port: int) -> list[int]:
+    """When requests arrived since this was last asked."""
+    return msgspec.json.decode(await _get(port, "/arrivals"), type=list[int])
+
+
+async def _get(port: int, path: str) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET / HTTP/1.1\r\nhost: sink\r\n\r\n")
+    writer.write(f"GET {path} HTTP/1.1\r\nhost: sink\r\n\r\n".encode())
     head = await reader.readuntil(b"\r\n\r\n")
     body = await reader.readexactly(_length(head))
     writer.close()
-    return msgspec.json.decode(body, type=Seen)
+    return body
 
 
 def _serve(pipe: Any) -> None:

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import msgspec
 
-from bench.herd import Lag
+from bench.herd import Lag, lag_of
 from bench.peers.environment import run
 
 HOUR = 3_600_000.0
@@ -316,16 +316,6 @@ class PostgresPeer(DrivenPeer):
     async def settle_down(self, store: str) -> None:
         await self._connections[store].execute("VACUUM (ANALYZE)")
         await self._connections[store].execute("CHECKPOINT")
-
-
-def lag_of(lags: list[float]) -> Lag:
-    """The usual percentiles, of the sorted lags themselves."""
-    ordered = sorted(lags)
-    return Lag(ordered[0], _percentile(ordered, 0.5), _percentile(ordered, 0.99), ordered[-1])
-
-
-def _percentile(ordered: list[float], part: float) -> float:
-    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
 def _same(what: str, seen: int, count: int) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from bench.full import all_steps, left_over
 from bench.held_vacuum import slope_per_minute
-from bench.peer_steps import ABLE, thinned
+from bench.herd import lag_of, thinned
+from bench.peer_steps import ABLE
 from bench.peers import PEERS
 from bench.report import SECTIONS, Done, Measured, Run, Spread, keep, kept, page, ratio, readme_table
 from bench.sections import QUICK, Sizes
@@ -79,7 +80,7 @@ def test_peers_follow_what_they_stand_beside() -> None:
     steps = all_steps(Sizes(), list(PEERS), "c")
     whats = [step.what for step in steps]
     assert whats == sorted(whats, key=whats.index)
-    assert steps[0].name == "herd of 10,000"
+    assert steps[0].name == "herd of 10,000 over HTTP"
 
 
 def test_the_slope_is_the_change_per_minute_as_a_part_of_the_mean() -> None:
@@ -92,3 +93,8 @@ def test_thinned_values_keep_their_ends_and_their_middle() -> None:
     curve = thinned(range(1000), points=4)
     assert (curve[0], curve[2], curve[-1]) == (0, 500, 999)
     assert thinned([7.0], points=4) == [7.0] * 5
+
+
+def test_percentiles_are_lags_that_were_measured() -> None:
+    lag = lag_of([float(number) for number in range(100, 0, -1)])
+    assert (lag.first, lag.p50, lag.p99, lag.max) == (1, 51, 100, 100)
