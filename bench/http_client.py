@@ -10,11 +10,11 @@ least that a client can do in that style: no deadline, no limits, no pool, no po
 The processor time per request says the same on a busy machine as on a quiet one. Traffic stays on loopback.
 """
 
+import argparse
 import asyncio
 import multiprocessing
 import os
 import statistics
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from multiprocessing.connection import Connection
@@ -150,8 +150,7 @@ def report(name: str, rounds: list[Round]) -> float:
     return rate
 
 
-def main() -> None:
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 2.0
+def main(seconds: float) -> None:
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     sink = context.Process(target=run_sink, args=(sender,), daemon=True)
@@ -165,4 +164,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.http_client", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("seconds", type=float, nargs="?", default=2.0, help="length of a round")
+    main(parser.parse_args().seconds)

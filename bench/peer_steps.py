@@ -108,7 +108,7 @@ def _questions(sizes: Sizes, able: Able) -> Iterator[Asked]:
         SPREAD,
         f"--spread-count {count} --seconds {seconds}",
         f"{count} in {seconds} s",
-        13 + seconds,
+        9 + seconds,
         lambda peer: peer.spread_lags(count, seconds),
         runs,
     )
@@ -134,7 +134,7 @@ def _herd(size: int, count: int, runs: int) -> Asked:
         herd_of(size),
         f"--count {count}",
         f"{count:,} jobs",
-        14 + count / 3000,
+        10 + count / 4000,
         lambda peer: peer.herd_lags(count),
         runs,
     )

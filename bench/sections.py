@@ -109,7 +109,7 @@ def our_steps(sizes: Sizes) -> Iterator[Step]:
         seconds = runs * (10 + sizes.spread_seconds)
         yield Step("d", SPREAD, f"spread, {precision}", seconds, _spread(precision))
     each = runs * (20 + sizes.spread_seconds + sizes.drain / 8000)
-    yield Step("e", "growth", "growth", max(sizes.pending) / 25_000 + len(sizes.pending) * each, _growth)
+    yield Step("e", "growth", "growth", max(sizes.pending) / 50_000 + len(sizes.pending) * each, _growth)
     for jobs, minutes in sizes.recurring:
         yield Step(
             "f",
@@ -118,7 +118,7 @@ def our_steps(sizes: Sizes) -> Iterator[Step]:
             60 * minutes + 55 + jobs / 4000,
             _recurring(jobs, minutes),
         )
-    yield Step("g", HELD, "held vacuum", 30 + 75 * (sizes.held_minutes + sizes.free_minutes), _held_vacuum)
+    yield Step("g", HELD, "held vacuum", 20 + 62 * (sizes.held_minutes + sizes.free_minutes), _held_vacuum)
     yield Step("h", IDLE, "idle", runs * (10 + 2 * sizes.idle_seconds), _idle)
     yield Step("i", FIRES, "fires", runs * (18 + sizes.fires / 4000), _fires)
     yield Step("j", LATE, "failover", runs * 40, _failover)
