@@ -124,9 +124,10 @@ EXPECTED = {
     "requeue": (QUEUE, {"executions_pkey"}),
     "overdue": (QUEUE, {"executions_deadline", JOB_KEY}),
     "settled": (QUEUE, set()),
-    "free_slots": (QUEUE, {"executions_waiting"}),
-    "start_limited": (QUEUE, {"executions_pkey"}),
-    "succeed_limited": (QUEUE, {"executions_pkey", "executions_waiting"}),
+    "free_slots": (QUEUE, set()),
+    "wake_waiting": (QUEUE, {"executions_waiting"}),
+    "start_in_slots": (QUEUE, {"executions_pkey"}),
+    "succeed_limited": (QUEUE, {"executions_pkey"}),
     "due_jobs": (STORE, {"jobs_to_plan"}),
     "write_plan": (STORE, {JOB_KEY}),
 }

@@ -1,6 +1,6 @@
 """What travels between the queue and its users: claims, and what becomes of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +9,7 @@ import msgspec
 from tocsin.db.pool import columns
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import Instant
+from tocsin.domain.policy import Limit
 
 
 class Claim(msgspec.Struct, gc=False):
@@ -39,6 +40,8 @@ class Claim(msgspec.Struct, gc=False):
     """Which of its limit key's slots it has, if it passed the gate in this process."""
     fired_at: Instant | None = None
     """When it fired, if it had started before."""
+    limit: Limit | None = None
+    """What its policies say of its limit key, once somebody has read it there."""
 
     @property
     def key(self) -> ExecutionKey:
@@ -51,7 +54,7 @@ class Claim(msgspec.Struct, gc=False):
         return self.overlap is not None or self.limit_key is not None
 
 
-class Overdue(msgspec.Struct, frozen=True):
+class Overdue(msgspec.Struct):
     """A claim whose deadline passed."""
 
     job_id: UUID
@@ -70,6 +73,7 @@ class Overdue(msgspec.Struct, frozen=True):
     tenant_id: int
     slot: int | None = None
     fired_at: Instant | None = None
+    limit: Limit | None = None
 
     @property
     def key(self) -> ExecutionKey:
@@ -117,6 +121,23 @@ class Requeue(msgspec.Struct, frozen=True):
 def keys_of(claims: Sequence[Held]) -> tuple[list[UUID], list[Instant], list[int]]:
     """The columns that name claims in a statement: job, fire time, token."""
     return [c.job_id for c in claims], [c.fire_at for c in claims], [c.token for c in claims]
+
+
+def mark_started(claims: Sequence[Claim], rows: Iterable[Iterable[Any]]) -> list[Claim]:
+    """The claims that a start statement returned, with their start times."""
+    started = []
+    for place, started_at in rows:
+        claims[place].started_at = started_at
+        started.append(claims[place])
+    return started
+
+
+def without(claims: Sequence[Claim], some: Sequence[Claim]) -> list[Claim]:
+    """Those of the claims that are not among some of them."""
+    if len(some) == len(claims):
+        return []
+    gone = set(map(id, some))
+    return [claim for claim in claims if id(claim) not in gone]
 
 
 def finish_columns(finishes: Sequence[Finish]) -> list[list[Any]]:

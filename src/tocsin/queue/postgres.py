@@ -14,9 +14,21 @@ from typing import Any, Final
 from tocsin.db.pool import Database, Session, columns
 from tocsin.db.statements import statement
 from tocsin.domain.instant import Instant
-from tocsin.queue.claims import Again, Claim, Finish, Held, Overdue, Requeue, finish_columns, keys_of
-from tocsin.queue.gate import Gate, mark_started, only_slots
+from tocsin.queue.claims import (
+    Again,
+    Claim,
+    Finish,
+    Held,
+    Overdue,
+    Requeue,
+    finish_columns,
+    keys_of,
+    mark_started,
+    without,
+)
+from tocsin.queue.gate import Gate
 from tocsin.queue.lanes import Allotment, Floors, Lane, LaneView
+from tocsin.queue.slots import Slots, only_slots
 
 CELL: Final = 0
 
@@ -29,7 +41,8 @@ class PostgresQueue:
         self._node_id = node_id
         self._ttl = timedelta(seconds=claim_ttl)
         self._cell = cell
-        self._gate = Gate(cell)
+        self._slots = Slots(cell, node_id)
+        self._gate = Gate(cell, self._slots)
         self.floors = Floors()
 
     async def peek(self, now: Instant, crowd: int = 0, far: Instant = 0) -> list[LaneView]:
@@ -76,16 +89,25 @@ class PostgresQueue:
         `again` says that this was asked before without an answer: what passed then is not asked a second time.
         """
         try:
-            if not again and all(only_slots(claim) for claim in claims):
-                return await self._gate.start_limited(self._database, list(claims), now)
-            async with self._database.transaction() as session:
-                begun = await self._begun(session, claims) if again else []
-                passed = {claim.key for claim in begun}
-                left = [claim for claim in claims if claim.key not in passed]
-                return begun + (await self._gate.pass_through(session, left, now) if left else [])
+            started = [] if again else await self._start_in_slots(claims)
+            if left := without(claims, started):
+                started += await self._pass_gate(left, now, again=again)
         except BaseException:
-            self._gate.forget()  # slots made in a transaction that failed are not there
+            self._slots.forget()  # slots made in a transaction that failed are not there
             raise
+        await self._slots.wake_waiting(self._database, without(claims, started))
+        return started
+
+    async def _start_in_slots(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Those that need nothing but a slot, as far as slots are easily found."""
+        limited = [claim for claim in claims if only_slots(claim)]
+        return await self._slots.start(self._database, limited) if limited else []
+
+    async def _pass_gate(self, claims: Sequence[Claim], now: Instant, *, again: bool) -> list[Claim]:
+        async with self._database.transaction() as session:
+            begun = await self._begun(session, claims) if again else []
+            left = without(claims, begun)
+            return begun + (await self._gate.pass_through(session, left, now) if left else [])
 
     async def _begun(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
         return mark_started(claims, await session.fetch(_sql("begun"), self._cell, *keys_of(claims)))
@@ -95,6 +117,7 @@ class PostgresQueue:
         claims = [finish.claim for finish in finishes]
         async with self._database.transaction() as session:
             moved = await self._finish_gated(session, finishes)
+        await self._slots.wake_waiting(self._database, claims)
         return [] if moved == len(claims) else await self._not_in_history(claims)
 
     async def _finish_gated(self, session: Session, finishes: Sequence[Finish]) -> int:
@@ -109,7 +132,7 @@ class PostgresQueue:
         row = await session.fetchrow(_sql(name), self._cell, *values)
         if ids:
             await session.fetchrow(_sql("free_solos"), self._cell, ids, fire_ats)
-        await self._gate.give_slots_back(session, claims)
+        await self._slots.give_back(session, claims)
         return int(row["moved"]) if row else 0
 
     async def finish(self, finishes: Sequence[Finish]) -> list[Held]:
@@ -136,6 +159,8 @@ class PostgresQueue:
         elif gated:
             async with self._database.transaction() as session:
                 moved += await self._end_gated(session, gated, "succeed", *_success(gated, finished_at))
+        if gated:
+            await self._slots.wake_waiting(self._database, gated)
         return [] if moved == len(claims) else await self._not_in_history(claims)
 
     async def retry(self, agains: Sequence[Again]) -> list[Again]:
@@ -146,7 +171,8 @@ class PostgresQueue:
             rows = await session.fetch(_sql("retry"), self._cell, *keys_of(claims), times, records)
             kept = {row["place"] for row in rows}
             # A slot is for running; an execution that waits for its next attempt does not hold one.
-            await self._gate.give_slots_back(session, [claims[place] for place in kept])
+            await self._slots.give_back(session, [claims[place] for place in kept])
+        await self._slots.wake_waiting(self._database, [claims[place] for place in kept])
         return [again for place, again in enumerate(agains) if place not in kept]
 
     async def postpone(self, agains: Sequence[Again]) -> list[Again]:
@@ -155,7 +181,8 @@ class PostgresQueue:
         async with self._database.transaction() as session:
             rows = await session.fetch(_sql("postpone"), self._cell, *keys_of(claims), times)
             kept = {row["place"] for row in rows}
-            await self._gate.give_slots_back(session, [claims[place] for place in kept])
+            await self._slots.give_back(session, [claims[place] for place in kept])
+        await self._slots.wake_waiting(self._database, [claims[place] for place in kept])
         return [again for place, again in enumerate(agains) if place not in kept]
 
     async def extend(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[Claim]]:
@@ -208,7 +235,8 @@ class PostgresQueue:
                 await session.fetch(_sql("requeue"), self._cell, *columns(requeues, 5))
             if finishes:
                 await self._finish_gated(session, finishes)
-            await self._gate.give_slots_back(session, overdue)
+            await self._slots.give_back(session, overdue)
+        await self._slots.wake_waiting(self._database, overdue)
         return len(requeues), len(finishes)
 
     async def heal(self) -> int:

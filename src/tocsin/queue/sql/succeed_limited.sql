@@ -25,26 +25,5 @@ WITH gone AS (
     FROM gone g
     WHERE s.cell = ANY (ARRAY[g.cell]) AND s.tenant_id = g.tenant_id AND s.key = g.limit_key AND s.slot = g.slot
       AND s.job_id = g.job_id AND s.fire_at = g.fire_at AND s.claim_token = g.claim_token
-    RETURNING s.tenant_id, s.key
-), turn AS (
-    UPDATE executions e SET run_at = tocsin_now()
-    FROM (
-        SELECT w.ctid
-        FROM (
-            SELECT tenant_id, key, count(*) AS number FROM freed
-            WHERE EXISTS (SELECT FROM executions e WHERE e.cell = $1 AND e.claim_token IS NULL AND e.waits_for = 'slot')
-            GROUP BY tenant_id, key
-        ) AS k
-        CROSS JOIN LATERAL (
-            SELECT e.ctid FROM executions e
-            WHERE e.cell = $1 AND e.tenant_id = k.tenant_id AND e.limit_key = k.key AND e.claim_token IS NULL
-              AND e.waits_for = 'slot' AND e.run_at > tocsin_now()
-            ORDER BY e.due_at LIMIT k.number FOR UPDATE SKIP LOCKED
-        ) AS w
-        OFFSET 0
-    ) AS next
-    WHERE e.ctid = next.ctid
-    RETURNING 1
 )
-SELECT (SELECT count(*) FROM gone)::integer AS moved,
-       CASE WHEN EXISTS (SELECT FROM turn) THEN pg_notify('tocsin', 'ready') END
+SELECT count(*)::integer AS moved FROM gone
