@@ -3,7 +3,8 @@
 Three things can hold one back, asked in this order inside one transaction: the rate of its limit key (a place is
 reserved once, and the execution comes back when that place has come), the slots of its limit key, and its own
 job's overlap policy. What passes is started; what does not is put back, skipped, or makes room, and whatever it
-had taken on the way is given back in the same transaction.
+had taken on the way is given back in the same transaction. Most executions find nothing in their way; they are started
+by one statement that takes what is free, and only the others are decided about one by one.
 """
 
 from collections import Counter
@@ -15,11 +16,12 @@ from tocsin.db.pool import Session, columns
 from tocsin.db.statements import statement
 from tocsin.domain.instant import SECOND, Instant, parse_span
 from tocsin.domain.policy import Limit
-from tocsin.queue.claims import Claim, Finish, finish_columns, keys_of, mark_started
+from tocsin.queue.claims import Claim, Finish, Held, finish_columns, keys_of, mark_started, without
 from tocsin.queue.slots import Slots, limit_of
 
 # When nobody wakes an execution that waits for a slot or its turn, it looks again after this long.
 _LOOK_AGAIN: Final = 30 * SECOND
+_TRIES_MORE: Final = 2
 
 
 class Gate:
@@ -28,6 +30,34 @@ class Gate:
     def __init__(self, cell: int, slots: Slots) -> None:
         self._cell = cell
         self._slots = slots
+
+    async def start(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
+        """Start what nothing holds back, without a transaction: what a crash leaves behind in the middle is a slot that is
+        healed, or a claim that is reclaimed. Whatever does not start here has yet to pass the gate."""
+        simple = [claim for claim in claims if claim.target is not None and limit_of(claim).rate is None]
+        started = await self._start_simple(session, simple) if simple else []
+        for _ in range(_TRIES_MORE):
+            unlucky = without(simple, started)
+            if not 0 < len(unlucky) < len(simple) // 8:
+                break  # nobody is left, or so many that it is not luck
+            started += await self._start_simple(session, unlucky)
+        return started
+
+    async def _start_simple(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
+        trying = await self._slots.propose(session, claims)
+        rows = await session.fetch(
+            _sql("start_gated"), self._cell, *keys_of(trying), [claim.slot for claim in trying]
+        )
+        started = mark_started(trying, [row[:2] for row in rows if row["started_at"] is not None])
+        if len(started) < len(rows):
+            ids, fire_ats, _ = keys_of([trying[row["place"]] for row in rows if row["started_at"] is None])
+            await session.execute(_sql("leave_floors"), self._cell, ids, fire_ats)
+        unlucky = without(trying, started)
+        if unlucky and (not started or rows[0]["taken"] > sum(claim.slot is not None for claim in started)):
+            await self._slots.give_back(session, unlucky)
+        for claim in unlucky:
+            claim.slot = None
+        return started
 
     async def pass_through(self, session: Session, claims: Sequence[Claim], now: Instant) -> list[Claim]:
         """Start those that may start, inside the caller's transaction."""
@@ -43,6 +73,18 @@ class Gate:
         begun = {claim.key for claim in started}
         await self._slots.give_back(session, [claim for claim in waiting if claim.key not in begun])
         return started
+
+    async def free_floors(self, session: Session, claims: Sequence[Held]) -> None:
+        """The jobs of executions that are over have nobody on the floor. To be followed by `pass_on` after the commit."""
+        ids, fire_ats, _ = keys_of([claim for claim in claims if claim.overlap is not None])
+        if ids:
+            await session.execute(_sql("free_floors"), self._cell, ids, fire_ats)
+
+    async def pass_on(self, session: Session, claims: Sequence[Held]) -> None:
+        """What these claims held is free now, and that is committed: those who wait for it have their turn."""
+        await self._slots.wake_waiting(session, claims)
+        if ids := [claim.job_id for claim in claims if claim.overlap is not None]:
+            await session.fetchrow(_sql("pass_floors"), self._cell, ids)
 
     async def _keep_rates(self, session: Session, claims: Sequence[Claim], now: Instant) -> list[Claim]:
         """Reserve a place in its key's rate for each claim that has none. Returns those whose place has come."""
@@ -79,9 +121,14 @@ class Gate:
         if replacing := [claim for claim in claims if claim.overlap == "replace"]:
             await session.execute(_sql("replace_solos"), self._cell, *keys_of(replacing))
         rows = await session.fetch(_sql("grant_solos"), self._cell, *keys_of(claims))
-        started = mark_started(claims, [row for row in rows if row["started_at"] is not None])
-        refused = [claims[row["place"]] for row in rows if row["started_at"] is None]
-        await self._refuse(session, refused, now)
+        by_key = {(claim.job_id, claim.fire_at): claim for claim in claims}
+        asked = [by_key[job_id, fire_at] for job_id, fire_at, started_at in rows if started_at is None]
+        started = []
+        for job_id, fire_at, started_at in rows:
+            if started_at is not None:
+                by_key[job_id, fire_at].started_at = started_at
+                started.append(by_key[job_id, fire_at])
+        await self._refuse(session, without(asked, started), now)
         return started
 
     async def _refuse(self, session: Session, refused: Sequence[Claim], now: Instant) -> None:

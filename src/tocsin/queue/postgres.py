@@ -8,6 +8,7 @@ returned value, not by an exception.
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ from tocsin.queue.claims import (
 )
 from tocsin.queue.gate import Gate
 from tocsin.queue.lanes import Allotment, Floors, Lane, LaneView
-from tocsin.queue.slots import Slots, only_slots
+from tocsin.queue.slots import Slots, knows_slot
 
 CELL: Final = 0
 
@@ -89,7 +90,7 @@ class PostgresQueue:
         `again` says that this was asked before without an answer: what passed then is not asked a second time.
         """
         try:
-            started = [] if again else await self._start_in_slots(claims)
+            started = [] if again else await self._gate.start(self._database, claims)
             if left := without(claims, started):
                 started += await self._pass_gate(left, now, again=again)
         except BaseException:
@@ -97,11 +98,6 @@ class PostgresQueue:
             raise
         await self._slots.wake_waiting(self._database, without(claims, started))
         return started
-
-    async def _start_in_slots(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Those that need nothing but a slot, as far as slots are easily found."""
-        limited = [claim for claim in claims if only_slots(claim)]
-        return await self._slots.start(self._database, limited) if limited else []
 
     async def _pass_gate(self, claims: Sequence[Claim], now: Instant, *, again: bool) -> list[Claim]:
         async with self._database.transaction() as session:
@@ -117,7 +113,7 @@ class PostgresQueue:
         claims = [finish.claim for finish in finishes]
         async with self._database.transaction() as session:
             moved = await self._finish_gated(session, finishes)
-        await self._slots.wake_waiting(self._database, claims)
+        await self._gate.pass_on(self._database, claims)
         return [] if moved == len(claims) else await self._not_in_history(claims)
 
     async def _finish_gated(self, session: Session, finishes: Sequence[Finish]) -> int:
@@ -125,13 +121,9 @@ class PostgresQueue:
         return await self._end_gated(session, claims, "finish", *finish_columns(finishes))
 
     async def _end_gated(self, session: Session, claims: Sequence[Held], name: str, *values: Any) -> int:
-        """Run the statement that ends these executions; what they held passes on. Returns how many it ended."""
-        ids, fire_ats, _ = keys_of([claim for claim in claims if claim.overlap is not None])
-        if ids:
-            await session.fetch(_sql("lock_solos"), self._cell, ids)
+        """Run the statement that ends these executions and free what they held. Returns how many it ended."""
         row = await session.fetchrow(_sql(name), self._cell, *values)
-        if ids:
-            await session.fetchrow(_sql("free_solos"), self._cell, ids, fire_ats)
+        await self._gate.free_floors(session, claims)
         await self._slots.give_back(session, claims)
         return int(row["moved"]) if row else 0
 
@@ -151,16 +143,17 @@ class PostgresQueue:
         if plain:
             row = await self._database.one(_sql("succeed"), self._cell, *_success(plain, finished_at))
             moved += row["moved"]
-        if gated and all(claim.overlap is None and claim.slot is not None for claim in gated):
+        if gated and all(knows_slot(claim) for claim in gated):
+            gated.sort(key=_by_job)
             slots = [claim.slot for claim in gated]
             values = _success(gated, finished_at)
-            row = await self._database.one(_sql("succeed_limited"), self._cell, *values, slots)
+            row = await self._database.one(_sql("succeed_gated"), self._cell, *values, slots)
             moved += row["moved"]
         elif gated:
             async with self._database.transaction() as session:
                 moved += await self._end_gated(session, gated, "succeed", *_success(gated, finished_at))
         if gated:
-            await self._slots.wake_waiting(self._database, gated)
+            await self._gate.pass_on(self._database, gated)
         return [] if moved == len(claims) else await self._not_in_history(claims)
 
     async def retry(self, agains: Sequence[Again]) -> list[Again]:
@@ -236,7 +229,7 @@ class PostgresQueue:
             if finishes:
                 await self._finish_gated(session, finishes)
             await self._slots.give_back(session, overdue)
-        await self._slots.wake_waiting(self._database, overdue)
+        await self._gate.pass_on(self._database, overdue)
         return len(requeues), len(finishes)
 
     async def heal(self) -> int:
@@ -259,6 +252,9 @@ class PostgresQueue:
             least[lane] = min(claim.run_at, least.get(lane, claim.run_at))
         for lane, run_at in least.items():
             self.floors.raise_to(lane, run_at)
+
+
+_by_job = attrgetter("job_id")
 
 
 def _success(claims: Sequence[Claim], finished_at: Instant) -> tuple[Any, ...]:

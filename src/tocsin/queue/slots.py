@@ -1,8 +1,8 @@
 """The slots of limit keys: so many executions of a key run at once, over the whole fleet.
 
 A slot is a row that names the execution which has it. A worker first tries slots that it believes to be free, those
-that it gave back itself, for a whole batch in the statement that also starts it; only for what had no luck it looks
-through the slots of the key.
+that it gave back itself, for a whole batch in the statement that also starts it; only for what had no luck the slots
+of the key are looked through.
 
 Nobody waits in vain. Whoever is refused puts its execution back and then looks for a free slot once more; whoever
 frees a slot does that first and then looks for someone who waits. Each looks when its own write can be seen, so at
@@ -12,7 +12,6 @@ least one of the two sees the other.
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
-from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -20,11 +19,10 @@ import msgspec
 from tocsin.db.pool import Session, columns
 from tocsin.db.statements import statement
 from tocsin.domain.policy import Limit, Policies
-from tocsin.queue.claims import Claim, Held, Overdue, keys_of, mark_started, without
+from tocsin.queue.claims import Claim, Held, Overdue, keys_of
 
 _KEYS_REMEMBERED: Final = 100_000
 _ANY_SLOT: Final = 32767
-_TRIES_MORE: Final = 2
 _GOLDEN: Final = 0.6180339887498949  # multiples of it, without their whole part, lie far from each other
 
 LimitKey = tuple[int, str]
@@ -40,30 +38,27 @@ class Slots:
         self._given_back: dict[LimitKey, set[int]] = {}
         self._reached: dict[LimitKey, int] = {}
 
-    async def start(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
-        """Start claims that nothing but slots may hold back, in slots that seem to be free. Returns those that did start;
-        the others may find a free slot yet."""
+    async def propose(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
+        """Give each claim that needs one a slot to try: one that seems to be free. As many claims of a key as it has slots
+        at most; returned in the order of the slots."""
         await self._make(session, claims)
-        started = await self._start_in(session, self._try_slots(claims))
-        for _ in range(_TRIES_MORE):
-            unlucky = without(claims, started)
-            if not 0 < len(unlucky) < len(claims) // 8:
-                break  # nobody is left, or so many that it is not luck
-            started += await self._start_in(session, self._try_slots(unlucky))
-        return started
-
-    async def _start_in(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
-        """Start claims in the slots that they try."""
-        rows = await session.fetch(
-            _sql("start_in_slots"), self._cell, *keys_of(claims), [claim.slot for claim in claims]
-        )
-        started = mark_started(claims, [(place, started_at) for place, started_at, _ in rows])
-        if unlucky := without(claims, started):
-            if not rows or rows[0]["taken"] > len(rows):
-                await self.give_back(session, unlucky)
-            for claim in unlucky:
-                claim.slot = None
-        return started
+        tried: dict[LimitKey, int] = {}
+        trying: list[Claim] = []
+        for claim in claims:
+            slots = limit_of(claim).max_parallel
+            if slots is None:
+                trying.append(claim)
+                continue
+            key = _limit_key(claim)
+            before = tried.get(key, 0)
+            if before < slots:
+                tried[key] = before + 1
+                known = self._given_back.get(key)
+                slot = known.pop() if known else slots + 1
+                claim.slot = slot if slot <= slots else self._next_slot(key, slots)
+                trying.append(claim)
+        trying.sort(key=_by_slot)
+        return trying
 
     async def take(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
         """Take a slot for each claim that needs one, whichever is free. Returns the claims that got none."""
@@ -130,22 +125,6 @@ class Slots:
             await session.execute(_sql("make_slots"), self._cell, *columns(rows, 3))
             self._made |= wanted
 
-    def _try_slots(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Claims with a slot to try, as many of each key as it has slots at most, in the order of the slots."""
-        tried: dict[LimitKey, int] = {}
-        trying: list[Claim] = []
-        for claim in claims:
-            key, slots = _limit_key(claim), limit_of(claim).max_parallel or 0
-            before = tried.get(key, 0)
-            if before < slots:
-                tried[key] = before + 1
-                known = self._given_back.get(key)
-                slot = known.pop() if known else slots + 1
-                claim.slot = slot if slot <= slots else self._next_slot(key, slots)
-                trying.append(claim)
-        trying.sort(key=_by_slot)
-        return trying
-
     def _next_slot(self, key: LimitKey, slots: int) -> int:
         """One that this worker has not tried yet, in its own part of the slots as long as that lasts: two workers that
         try the same slot wait for each other's whole batch."""
@@ -154,10 +133,11 @@ class Slots:
         return 1 + (int(self._own_part * slots) + reached) % slots
 
 
-def only_slots(claim: Claim) -> bool:
-    """Whether nothing but a number of slots may hold it back."""
-    limit = limit_of(claim)  # none at all if the job was deleted meanwhile
-    return claim.overlap is None and limit.max_parallel is not None and limit.rate is None
+def knows_slot(claim: Claim) -> bool:
+    """Whether it is known which slot the claim has, if any."""
+    if claim.limit_key is None or claim.slot is not None:
+        return True
+    return claim.policies is not None and limit_of(claim).max_parallel is None
 
 
 NO_LIMIT: Final = Limit("")
@@ -180,7 +160,8 @@ def _limit_key(claim: Held) -> LimitKey:
     return claim.tenant_id, claim.limit_key or ""
 
 
-_by_slot = attrgetter("tenant_id", "limit_key", "slot")
+def _by_slot(claim: Claim) -> tuple[int, str, int]:
+    return claim.tenant_id, claim.limit_key or "", claim.slot or 0
 
 
 def _may_have_slot(claim: Held) -> bool:

@@ -4,7 +4,8 @@
 -- Of several claims of one job the earliest is considered; under `queue` nobody overtakes one that is due and has not
 -- started, even if another worker is about to start it. Whoever has the floor already (it is back for another
 -- attempt) comes before both: an earlier one may wait for it.
--- Rows that are not returned were lost, or do not have the floor; `held` tells which.
+-- Returns all that may ask, without a start time, and those that started, with one: joining the two would compare
+-- each with each. What is not returned at all was lost.
 WITH asked AS (
     SELECT s.job_id, s.fire_at, s.token, s.place, e.overlap
     FROM (
@@ -38,5 +39,6 @@ WITH asked AS (
     WHERE e.cell = ANY (ARRAY[g.cell]) AND e.job_id = g.job_id AND e.fire_at = g.fire_at
     RETURNING e.job_id, e.fire_at, e.started_at
 )
-SELECT a.place::integer - 1 AS place, s.started_at
-FROM asked a LEFT JOIN started s USING (job_id, fire_at)
+SELECT job_id, fire_at, NULL::timestamptz AS started_at FROM asked
+UNION ALL
+SELECT job_id, fire_at, started_at FROM started

@@ -1,5 +1,5 @@
--- `succeed` and `free_slots` in one statement, for executions that held nothing but a slot which their worker knows
--- ($8). Called by PostgresQueue.succeed.
+-- `succeed`, `free_slots` and `free_floors` in one statement, for executions whose slots, if any, their worker knows ($8).
+-- Called by PostgresQueue.succeed with claims sorted by job: floors are waited for in the order in which others take them.
 WITH gone AS (
     DELETE FROM executions e
     USING (
@@ -25,5 +25,9 @@ WITH gone AS (
     FROM gone g
     WHERE s.cell = ANY (ARRAY[g.cell]) AND s.tenant_id = g.tenant_id AND s.key = g.limit_key AND s.slot = g.slot
       AND s.job_id = g.job_id AND s.fire_at = g.fire_at AND s.claim_token = g.claim_token
+), left_floor AS (
+    DELETE FROM solos s
+    USING gone g
+    WHERE g.overlap IS NOT NULL AND s.cell = ANY (ARRAY[g.cell]) AND s.job_id = g.job_id AND s.fire_at = g.fire_at
 )
 SELECT count(*)::integer AS moved FROM gone
