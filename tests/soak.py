@@ -36,6 +36,7 @@ POINTS = (
     "settler.written",
     "leaser.renewed",
     "reclaimer.wrote",
+    "reclaimer.released",
 )
 TTL = 3.0
 QUIET = 30.0

@@ -18,6 +18,7 @@ ROUNDS = (
     ("planner.written", "starter.started", "runner.before_call"),
     ("leaser.renewed", "runner.called", "runner.called"),
     ("reclaimer.wrote", "reclaimer.wrote", "reclaimer.wrote"),
+    ("reclaimer.released", "reclaimer.released", "reclaimer.released"),
 )
 CRASHES_PER_POINT = 1
 
@@ -91,9 +92,13 @@ async def crash_repeatedly(fleet: Fleet, node: Process, point: str) -> None:
     def enough() -> bool:
         return sum(fault.what == f"crash at {point}" for fault in fleet.faults) >= CRASHES_PER_POINT
 
+    # A reclaimer has something to do once after a worker was lost with calls under way; there is no second chance.
+    seldom = point.startswith("reclaimer.")
+    if seldom:
+        await until(lambda: fleet.calls_under_way() > 3, 30, "no calls are under way")
     await fleet.kill(node)
     while not enough():
-        node.start(TOCSIN_FAILPOINTS=f"{point}=crash:0.5")
+        node.start(TOCSIN_FAILPOINTS=f"{point}=crash:{1 if seldom else 0.5}")
         await until(lambda: enough() or not node.alive, 30, f"{node.name} does not reach {point}")
         if node.alive:
             await fleet.kill(node)

@@ -25,13 +25,14 @@ from tocsin.domain.instant import SECOND, Instant
 from tocsin.failpoints import Failpoints
 
 # The named failpoints, and how likely something happens there. A pause between a look and the write that follows from
-# it makes the zombies that fencing is for; planners pass seldom, so they are struck more often.
+# it makes the zombies that fencing is for; planners and reclaimers pass seldom, so they are struck more often.
 NAMED = {
     "leaser.renewed": 0.02,
     "planner.read": 0.08,
     "planner.before_write": 0.16,
     "planner.written": 0.06,
-    "reclaimer.wrote": 0.02,
+    "reclaimer.wrote": 0.15,
+    "reclaimer.released": 0.15,
     "claimer.claimed": 0.025,
     "starter.before": 0.05,
     "starter.started": 0.025,

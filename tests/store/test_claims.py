@@ -286,6 +286,35 @@ def test_released_claims_are_there_for_others_at_once_and_started_ones_stay(url:
     play(url, story)
 
 
+def test_what_a_vanished_worker_held_for_later_goes_back_at_once_and_what_it_started_does_not(
+    url: str,
+) -> None:
+    async def story(shop: Workshop) -> None:
+        for node_id, expires_at in ((1, shop.time.now() - 1), (2, shop.time.now() + 60 * SECOND)):
+            await shop.database.execute(
+                "INSERT INTO nodes (id, name, roles, version, expires_at) VALUES ($1, 'n', '{worker}', '1', $2)",
+                node_id,
+                expires_at,
+            )
+        ahead, running = await shop.once(SECOND), await shop.once()
+        held = await shop.claim(shop.worker(1))
+        kept = await shop.once(SECOND)
+        await shop.claim(shop.worker(2))
+        guard = reclaimer(shop)
+        await guard.run_once(shop.time.now())
+        assert (await shop.live(ahead))["node_id"] == 1, "nothing is known of the fleet yet"
+        guard._leases.workers = frozenset({2})
+        assert (await guard.run_once(shop.time.now())).done == 1
+        assert (await shop.live(ahead))["claim_token"] is None
+        assert [(await shop.live(key))["node_id"] for key in (running, kept)] == [1, 2]
+        await shop.time.advance(SECOND)
+        assert await shop.worker(1).start([claim for claim in held if claim.key == ahead]) == []
+        assert [claim.key for claim in await shop.claim(shop.worker(2))] == [ahead]
+        assert (await guard.run_once(shop.time.now())).done == 0
+
+    play(url, story)
+
+
 def test_a_heartbeat_keeps_a_claim_past_its_first_deadline(url: str) -> None:
     async def story(shop: Workshop) -> None:
         await shop.once()

@@ -22,6 +22,7 @@ from tocsin.queue.slots import Slots, limit_of
 # When nobody wakes an execution that waits for a slot or its turn, it looks again after this long.
 _LOOK_AGAIN: Final = 30 * SECOND
 _TRIES_MORE: Final = 2
+_IN_VAIN: Final = 8
 
 
 class Gate:
@@ -30,16 +31,25 @@ class Gate:
     def __init__(self, cell: int, slots: Slots) -> None:
         self._cell = cell
         self._slots = slots
+        self._batches_in_vain = 0
 
     async def start(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
         """Start what nothing holds back, without a transaction: what a crash leaves behind in the middle is a slot that is
         healed, or a claim that is reclaimed. Whatever does not start here has yet to pass the gate."""
+        if self._batches_in_vain > 0:
+            self._batches_in_vain -= 1
+            return []
         simple = [claim for claim in claims if claim.target is not None and limit_of(claim).rate is None]
         started = await self._start_simple(session, simple) if simple else []
         for _ in range(_TRIES_MORE):
             unlucky = without(simple, started)
-            if not 0 < len(unlucky) < len(simple) // 8:
-                break  # nobody is left, or so many that it is not luck
+            if not unlucky:
+                break
+            if (
+                len(unlucky) > len(simple) // 8
+            ):  # that is not bad luck: many keys are full, and the next batch's will be
+                self._batches_in_vain = _IN_VAIN
+                break
             started += await self._start_simple(session, unlucky)
         return started
 

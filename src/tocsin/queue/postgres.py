@@ -96,7 +96,7 @@ class PostgresQueue:
         except BaseException:
             self._slots.forget()  # slots made in a transaction that failed are not there
             raise
-        await self._slots.wake_waiting(self._database, without(claims, started))
+        await self._slots.wake_waiting(self._database, without(claims, started), refused=True)
         return started
 
     async def _pass_gate(self, claims: Sequence[Claim], now: Instant, *, again: bool) -> list[Claim]:
@@ -192,6 +192,11 @@ class PostgresQueue:
     async def release(self, claims: Sequence[Claim]) -> int:
         """Give back claims that were not started. Returns how many were still ours."""
         return len(await self._database.fetch(_sql("release"), self._cell, *keys_of(claims)))
+
+    async def release_lost(self, limit: int) -> int:
+        """Give back claims that were not started and whose node is no longer in the fleet. Returns how many."""
+        row = await self._database.one(_sql("release_lost"), self._cell, limit)
+        return int(row["released"])
 
     async def soonest_deadline(self) -> Instant | None:
         """When the first claim will be overdue, if nobody extends it."""

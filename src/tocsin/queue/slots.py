@@ -4,9 +4,9 @@ A slot is a row that names the execution which has it. A worker first tries slot
 that it gave back itself, for a whole batch in the statement that also starts it; only for what had no luck the slots
 of the key are looked through.
 
-Nobody waits in vain. Whoever is refused puts its execution back and then looks for a free slot once more; whoever
-frees a slot does that first and then looks for someone who waits. Each looks when its own write can be seen, so at
-least one of the two sees the other.
+Nobody waits in vain. Whoever is refused puts its execution back and then looks once more whether anybody has a slot of
+the key at all; whoever frees a slot does that first and then looks for someone who waits. Each looks when its own write
+can be seen, so at least one of the two sees the other.
 """
 
 from collections.abc import Sequence
@@ -88,17 +88,19 @@ class Slots:
                 [claim.slot for claim in limited],
             )
 
-    async def wake_waiting(self, session: Session, claims: Sequence[Held]) -> None:
-        """Let those try again who wait for a slot of these claims' keys, if one is free."""
+    async def wake_waiting(self, session: Session, claims: Sequence[Held], *, refused: bool = False) -> None:
+        """Let those try again who wait for a slot of these claims' keys, one for each claim, if so many are free. For
+        claims that were `refused` only if nobody has a slot of the key: else whoever does will see to it."""
         self._remember(claims)
-        keys: dict[LimitKey, int] = {}
+        keys: dict[LimitKey, tuple[int, int]] = {}
         for claim in claims:
             if _may_have_slot(claim):
                 key = _limit_key(claim)
-                keys[key] = max(keys.get(key, 0), limit_of(claim).max_parallel or _ANY_SLOT)
+                slots, number = keys.get(key, (0, 0))
+                keys[key] = max(slots, limit_of(claim).max_parallel or _ANY_SLOT), number + 1
         if keys:
-            rows = [(*key, slots) for key, slots in keys.items()]
-            await session.fetchrow(_sql("wake_waiting"), self._cell, *columns(rows, 3))
+            rows = [(*key, *wanted) for key, wanted in keys.items()]
+            await session.fetchrow(_sql("wake_waiting"), self._cell, *columns(rows, 4), refused)
 
     def forget(self) -> None:
         """Make sure of every slot again when it is next needed."""

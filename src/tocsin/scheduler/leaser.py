@@ -37,6 +37,8 @@ class Leases:
         self._span = ttl * (1 - _MARGIN)
         self._held: dict[int, int] = {}
         self._trusted_until = float("-inf")
+        self.workers: frozenset[int] = frozenset()
+        """The nodes that work, as of the last renewal."""
 
     def trusted(self) -> dict[int, int]:
         """Shard to epoch; empty when the last renewal is too long ago."""
@@ -138,6 +140,7 @@ class Leaser:
         if isinstance(self._clock, DatabaseClock):
             self._clock.observe(asked, renewal.now, self._clock.monotonic())
         self._leases.renewed(renewal.held, asked)
+        self._leases.workers = frozenset(renewal.workers)
         self._heard(renewal)
         await self._failpoints.reach("leaser.renewed")
         return renewal

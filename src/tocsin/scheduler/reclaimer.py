@@ -2,6 +2,8 @@
 
 A claim has a deadline on the database's clock. Past it the claim is void: an execution that had not started
 goes back as it was, one that had started counts as a lost attempt and is retried by the job's policy or dies.
+What a worker held for later need not wait for that: once its node has left the fleet, whatever it has not started goes
+back at once, and should it come back to life, the token refuses its start.
 The rows are locked from the look at the deadline to the write, so of several reclaimers, or a reclaimer and a
 worker that settles at the last moment, exactly one succeeds.
 """
@@ -52,11 +54,15 @@ class Reclaimer:
         self._telemetry = telemetry
         self._failpoints = failpoints
         self._healed_at: Instant = 0
+        self._workers: frozenset[int] = frozenset()
 
     async def run_once(self, now: Instant) -> Report:
         """Reclaim what is overdue."""
         if _GUARD_SHARD not in self._leases.trusted():
+            self._workers = frozenset()
             return Report(again_at=now + SECOND)
+        if released := await self._release_lost():
+            return Report(done=released, again_at=AGAIN_NOW)
         if now - self._healed_at > _HEAL_EVERY:
             await self._queue.heal()
             self._healed_at = now
@@ -70,6 +76,20 @@ class Reclaimer:
         self._telemetry.reclaimed.inc(requeued + ended)
         _log.warning("claims.reclaimed", requeued=requeued, ended=ended)
         return Report(done=requeued + ended, again_at=AGAIN_NOW)
+
+    async def _release_lost(self) -> int:
+        """Give back what vanished workers held for later: when one has left, and when this node has become the guard."""
+        alive = self._leases.workers
+        if not alive or (self._workers and self._workers <= alive):
+            self._workers = alive
+            return 0
+        released = await self._queue.release_lost(_BATCH)
+        await self._failpoints.reach("reclaimer.released")
+        if released:
+            _log.warning("claims.released", count=released)
+        if released < _BATCH:
+            self._workers = alive
+        return released
 
     def _soon(self, deadline: Instant, now: Instant) -> Instant:
         """When to look again: at the deadline, but not so often that a busy fleet's moving deadlines matter."""

@@ -25,7 +25,7 @@ ARMED_BEFORE: Final[Span] = 500 * MILLISECOND
 # What a wake-up by the kernel is late by on a quiet machine; so long the process looks at the clock instead.
 _SPUN: Final[Span] = 300
 # Of a crowd so many fire before others have their turn.
-_AT_ONCE: Final = 2000
+_AT_ONCE: Final = 500
 _CLOCK_MONOTONIC: Final = 1
 _NONBLOCK_CLOEXEC: Final = 0o4000 | 0o2000000
 

@@ -161,6 +161,8 @@ class Runner:
             _log.warning("runner.gave_up_calls", count=len(left))
 
     async def _attempt(self, claim: Claim, call: Call) -> None:
+        if claim.fired_at is not None:  # of a crowd each has its own beginning
+            claim.started_at = claim.fired_at = self._clock.now()
         key = (claim.key, claim.token)
         outcome: Outcome | Postponed
         try:

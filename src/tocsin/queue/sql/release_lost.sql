@@ -1,0 +1,17 @@
+-- Give back claims that were not started and whose worker is no longer in the fleet. Called by the reclaimer when a worker
+-- has vanished: walks all claims, so not for every day.
+-- Locks: the rows, skipping any that somebody else holds. A worker that lives after all presents a token that is no longer
+-- on the row, and starts nothing. run_at is brought up to now at least, for the lane floors.
+WITH released AS (
+    UPDATE executions e
+    SET claim_token = NULL, node_id = NULL, deadline_at = NULL, run_at = greatest(e.run_at, tocsin_now())
+    WHERE e.ctid = ANY (ARRAY (
+        SELECT c.ctid FROM executions c
+        WHERE c.cell = $1 AND c.claim_token IS NOT NULL AND c.started_at IS NULL
+          AND NOT EXISTS (SELECT FROM nodes n WHERE n.id = c.node_id AND n.expires_at > tocsin_now())
+        LIMIT $2
+        FOR UPDATE OF c SKIP LOCKED
+    ))
+    RETURNING 1
+)
+SELECT count(*)::integer AS released, CASE WHEN count(*) > 0 THEN pg_notify('tocsin', 'ready') END FROM released
