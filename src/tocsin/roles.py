@@ -55,6 +55,7 @@ from tocsin.worker.worker import Worker
 
 ENGINE: Final = ("scheduler", "worker")
 _CLOCK_SAMPLES: Final = 5
+_JOIN_PAUSES: Final = (0.2, 0.5, 1.0, 2.0)
 _log = structlog.get_logger()
 
 
@@ -87,12 +88,7 @@ class Node:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Join the fleet, work until `stop`, leave it in order."""
-        heartbeat_database = await self._open("lease", size=2)
-        database = await self._open("engine", size=8, pinned=True)
-        lease_store = LeaseStore(heartbeat_database, self._settings.lease_ttl)
-        await _check_schema(heartbeat_database)
-        await self._learn_time(heartbeat_database)
-        node_id = await lease_store.register(self._name, self._roles, tocsin.__version__)
+        database, lease_store, node_id = await self._join()
         structlog.contextvars.bind_contextvars(node=node_id)
         leases = Leases(self._clock, self._settings.lease_ttl)
         notices = Notices(self._url, f"tocsin notices {node_id}")
@@ -128,9 +124,32 @@ class Node:
         if key_use:
             await self._note_last_use(key_use)
         await self._leave(leaser)
-        for close in reversed(self._closing):
-            await close()
+        await self._close()
         _log.info("node.left")
+
+    async def _join(self) -> tuple[Database, LeaseStore, int]:
+        """Join the fleet. A database that goes away in the middle of it is tried again a few times."""
+        for pause in _JOIN_PAUSES:
+            try:
+                return await self._join_once()
+            except Unavailable as error:
+                _log.warning("node.join_failed", error=str(error), retry_in=pause)
+                await self._close()
+                await asyncio.sleep(pause)
+        return await self._join_once()
+
+    async def _join_once(self) -> tuple[Database, LeaseStore, int]:
+        heartbeat_database = await self._open("lease", size=2)
+        database = await self._open("engine", size=8, pinned=True)
+        await _check_schema(heartbeat_database)
+        await self._learn_time(heartbeat_database)
+        store = LeaseStore(heartbeat_database, self._settings.lease_ttl)
+        return database, store, await store.register(self._name, self._roles, tocsin.__version__)
+
+    async def _close(self) -> None:
+        """Let go of everything that was opened, the last first."""
+        while self._closing:
+            await self._closing.pop()()
 
     async def _open(self, purpose: str, *, size: int, pinned: bool = False) -> Database:
         database = await open_database(

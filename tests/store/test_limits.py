@@ -5,7 +5,9 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
+import pytest
 import uvloop
 
 from tocsin.clock import system_now
@@ -17,6 +19,7 @@ from tocsin.domain.policy import Limit, Policies
 from tocsin.domain.schedule import Schedule
 from tocsin.domain.target import NoopTarget
 from tocsin.queue.claims import Claim, Finish, Overdue, Requeue
+from tocsin.queue.gate import Gate
 from tocsin.queue.lanes import Allotment, Lane
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.store.jobs import JobStore, NewJob
@@ -127,6 +130,52 @@ def test_the_slot_of_a_lost_worker_comes_back_with_its_claim(url: str) -> None:
             assert late == started, "a late worker must not free a slot that is somebody else's"
             taken = await database.one("SELECT count(*) AS n FROM limit_slots WHERE job_id IS NOT NULL")
             assert taken["n"] == 1
+
+    uvloop.run(scenario())
+
+
+def test_a_slot_given_back_just_before_somebody_begins_to_wait_for_it_is_not_overlooked(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("one", max_parallel=1), 2)
+            holder, refused = (PostgresQueue(database, node, claim_ttl=60) for node in (1, 2))
+            _, started = await claim_and_start(holder, 1)
+            park = Gate._park
+
+            async def late(self: Gate, *args: Any) -> None:
+                """Whoever has the slot ends between the refusal and the wait, and sees nobody waiting."""
+                if started:
+                    assert await holder.succeed([started.pop()], system_now()) == []
+                await park(self, *args)
+
+            monkeypatch.setattr(Gate, "_park", late)
+            assert await claim_and_start(refused, 1) == (1, [])
+            assert not started
+            taken, begun = await claim_and_start(refused, 1)
+            assert (taken, len(begun)) == (1, 1), "it waits although the slot is free"
+
+    uvloop.run(scenario())
+
+
+def test_a_slot_that_another_worker_took_meanwhile_is_passed_over_for_a_free_one(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("two", max_parallel=2), 4)
+            one, other = (PostgresQueue(database, node, claim_ttl=60) for node in (1, 2))
+            _, [first] = await claim_and_start(one, 1)
+            assert await one.succeed([first], system_now()) == []
+            # Both believe in the same slot: the one remembers it, the other has it.
+            await database.execute(
+                "UPDATE limit_slots SET job_id = gen_random_uuid() WHERE slot <> $1", first.slot
+            )
+            _, [second] = await claim_and_start(other, 1)
+            assert second.slot == first.slot
+            await database.execute("UPDATE limit_slots SET job_id = NULL WHERE slot <> $1", first.slot)
+            _, [third] = await claim_and_start(one, 1)
+            assert third.slot != second.slot
+            assert await claim_and_start(one, 1) == (1, [])
 
     uvloop.run(scenario())
 

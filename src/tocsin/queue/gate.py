@@ -58,10 +58,7 @@ class Gate:
         rows = await session.fetch(
             _sql("start_gated"), self._cell, *keys_of(trying), [claim.slot for claim in trying]
         )
-        started = mark_started(trying, [row[:2] for row in rows if row["started_at"] is not None])
-        if len(started) < len(rows):
-            ids, fire_ats, _ = keys_of([trying[row["place"]] for row in rows if row["started_at"] is None])
-            await session.execute(_sql("leave_floors"), self._cell, ids, fire_ats)
+        started = mark_started(trying, [row[:2] for row in rows])
         unlucky = without(trying, started)
         if unlucky and (not started or rows[0]["taken"] > sum(claim.slot is not None for claim in started)):
             await self._slots.give_back(session, unlucky)

@@ -2,8 +2,8 @@
 -- their job has the floor or comes before them. Whatever is not as simple is left alone and decided at the gate.
 -- Called by Gate.start. Claims come sorted by key and slot, floors are taken by job, so that workers which want the
 -- same wait for each other in the same order: whoever comes second finds it taken.
--- Returns the places that started; places without a start time have the floor but did not start, and must leave it.
--- `taken` is how many slots were taken in all: if more than started, the others must be given back.
+-- Returns the places that started. `taken` is how many slots were taken in all: if more than started, the others must be
+-- given back. A claim that got the floor but no slot keeps the floor: it is the job's next, and others wait for it.
 WITH wanted AS MATERIALIZED (
     SELECT e.ctid, e.cell, e.tenant_id, e.limit_key, e.overlap, s.job_id, s.fire_at, s.token, s.slot, s.place
     FROM (
@@ -13,9 +13,11 @@ WITH wanted AS MATERIALIZED (
         OFFSET 0
     ) AS s
     JOIN executions e ON e.cell = ANY (ARRAY[s.cell]) AND e.job_id = s.job_id AND e.fire_at = s.fire_at
-    WHERE e.overlap IS NULL OR NOT EXISTS (
+    WHERE e.claim_token IS NOT DISTINCT FROM s.token AND NOT e.cancel_requested
+      AND (e.start_by IS NULL OR e.start_by > tocsin_now())
+      AND (e.overlap IS NULL OR NOT EXISTS (
         SELECT FROM executions w
-        WHERE w.cell = ANY (ARRAY[s.cell]) AND w.job_id = s.job_id AND w.fire_at < s.fire_at OFFSET 0)
+        WHERE w.cell = ANY (ARRAY[s.cell]) AND w.job_id = s.job_id AND w.fire_at < s.fire_at OFFSET 0))
 ), floor AS (
     INSERT INTO solos (cell, job_id, fire_at)
     SELECT cell, job_id, fire_at FROM wanted WHERE overlap IS NOT NULL ORDER BY job_id
@@ -38,5 +40,3 @@ WITH wanted AS MATERIALIZED (
     RETURNING a.place, e.started_at
 )
 SELECT place::integer - 1 AS place, started_at, (SELECT count(*) FROM taken)::integer AS taken FROM started
-UNION ALL
-SELECT place::integer - 1, NULL, 0 FROM able WHERE overlap IS NOT NULL AND place NOT IN (SELECT place FROM started)
