@@ -2,9 +2,9 @@
 
     .venv/bin/python -m bench.failover [--rate 200] [--runs 3]
 
-Three engines run `rate` one-offs per second and two jobs per shard that fire every second. Affected are the executions that
-the dead engine had claimed when it died: they are waited for until their claim expires. Beside it the lease's and the
-claim's time to live, which are the promise.
+Three engines run `rate` one-offs per second and two jobs per shard that fire every second; the one with the most claims dies.
+Affected are the executions that it had claimed: what it had not started goes back when its node leaves the fleet, a call
+under way is waited for until its claim expires. Beside it the lease's and the claim's time to live, which are the promise.
 """
 
 import argparse
@@ -50,9 +50,10 @@ async def failover(place: Installation, rate: int) -> Failover:
     copies = await Copies.of_one(place)
     await copies.add((end - start) // SECOND * rate, start, SECOND // rate)
     await place.add_recurring(SHARDS * JOBS_PER_SHARD, Schedule(every="1s"), start)
-    victim = await _node_of(place, place.processes[0].pid)
+    await _until(killed - SECOND // 10)
+    victim, process = await _busiest(place)
     await _until(killed)
-    await place.kill(0)
+    await place.kill(process)
     await asyncio.sleep(0.1)  # what it sent in its last moment is done by then
     await place.database.execute(
         f"CREATE TABLE affected AS SELECT job_id, fire_at FROM executions WHERE node_id = {victim}"
@@ -81,9 +82,13 @@ async def _until_balanced(place: Installation) -> None:
         await asyncio.sleep(0.1)
 
 
-async def _node_of(place: Installation, pid: int) -> int:
-    row = await place.database.one("SELECT id FROM nodes WHERE name LIKE '%:' || $1", str(pid))
-    return int(row["id"])
+async def _busiest(place: Installation) -> tuple[int, int]:
+    """The engine with the most claims: its node, and which of the processes it is."""
+    row = await place.database.one(
+        """SELECT n.id, split_part(n.name, ':', 2)::integer AS pid FROM executions e JOIN nodes n ON n.id = e.node_id
+           GROUP BY n.id, n.name ORDER BY count(*) DESC LIMIT 1"""
+    )
+    return row["id"], [process.pid for process in place.processes].index(row["pid"])
 
 
 async def _until_leased(place: Installation, dead: int, killed: Instant) -> float:

@@ -2,9 +2,8 @@
 
     .venv/bin/python -m bench.herd [--sizes 10000 50000 100000] [--runs 3] [--http]
 
-No-ops: start lag by the database's record. An engine stamps a whole crowd with the moment at which its timer rang, before it
-goes through it one by one, so this says how late the crowd was begun; when all of it was done, as seen from outside,
-stands beside it.
+No-ops: start lag by the database's record. An engine stamps 500 of a crowd at a time before it goes through them one by one,
+which is right to a millisecond; when all of the crowd was done, as seen from outside, stands beside it.
 
 With `--http` the executions are calls into a fast sink, and the lag is that of their arrival there, each on its own: the
 figure to put beside others that note a job's start in the job itself.

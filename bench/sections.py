@@ -171,9 +171,9 @@ def _herd(size: int, *, http: bool) -> Callable[[Bench], Awaitable[list[Measured
                 bench.tell(shown(found[-1].lag))
         command = f"python -m bench.herd --sizes {size} --runs {bench.sizes.runs}{' --http' if http else ''}"
         who = f"{OURS}, HTTP calls" if http else f"{OURS}, no-ops"
-        note = "arrival of each at the sink" if http else "the engines' timers, one stamp for a crowd"
+        note = "arrival of each at the sink" if http else "the engines' timers, one stamp for each 500"
         runs = [(one.lag, one.curve) for one in found]
-        row = lags("c", herd_of(size), who, runs, command, note, headline=http)
+        row = lags("c", herd_of(size), who, runs, command, note, headline=not http)
         values = {**row.values, "all done, ms": [one.done for one in found]}
         return [msgspec.structs.replace(row, values=values)]
 
