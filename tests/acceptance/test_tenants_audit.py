@@ -197,6 +197,7 @@ def test_filters_and_pages_hold_everything_once_in_order(api: InProcessApi) -> N
 def test_a_tenant_sees_its_own_entries_and_an_operator_all(api: InProcessApi) -> None:
     key = api.new_key("read", "write", tenant="narrow")
     api.post("/v1/jobs", HOURLY, key=key)
+    api.create(schedule={"every": "1h"})
     own = api.get("/v1/audit", key=key).json()["items"]
     assert [(e["tenant"], e["action"]) for e in own] == [("narrow", "job.create")]
     assert {"narrow", "default"} <= {e["tenant"] for e in entries(api, limit=500)}
