@@ -180,6 +180,24 @@ def test_a_slot_that_another_worker_took_meanwhile_is_passed_over_for_a_free_one
     uvloop.run(scenario())
 
 
+def test_who_gets_no_slot_does_not_keep_its_job_waiting_either(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("one", max_parallel=1), 2)
+            await database.execute("UPDATE executions SET overlap = 'collapse'")
+            queue = PostgresQueue(database, 1, claim_ttl=60)
+            _, started = await claim_and_start(queue, 1)
+            assert len(started) == 1
+            assert await claim_and_start(queue, 1) == (1, [])
+            floors = await database.fetch("SELECT job_id FROM solos")
+            assert [row["job_id"] for row in floors] == [started[0].job_id]
+            assert await queue.succeed(started, system_now()) == []
+            _, begun = await claim_and_start(queue, 1)
+            assert len(begun) == 1
+
+    uvloop.run(scenario())
+
+
 def test_starts_of_a_key_are_never_closer_than_its_rate(url: str) -> None:
     async def scenario() -> None:
         async with opened(url) as database:

@@ -22,6 +22,7 @@ from tocsin.queue.slots import Slots, limit_of
 # When nobody wakes an execution that waits for a slot or its turn, it looks again after this long.
 _LOOK_AGAIN: Final = 30 * SECOND
 _TRIES_MORE: Final = 2
+# When so many find something in their way that it is not bad luck, keys are full: so many batches do not try.
 _IN_VAIN: Final = 8
 
 
@@ -45,9 +46,7 @@ class Gate:
             unlucky = without(simple, started)
             if not unlucky:
                 break
-            if (
-                len(unlucky) > len(simple) // 8
-            ):  # that is not bad luck: many keys are full, and the next batch's will be
+            if len(unlucky) > len(simple) // 8:
                 self._batches_in_vain = _IN_VAIN
                 break
             started += await self._start_simple(session, unlucky)

@@ -109,7 +109,7 @@ class PostgresQueue:
         return mark_started(claims, await session.fetch(_sql("begun"), self._cell, *keys_of(claims)))
 
     async def finish_gated(self, finishes: Sequence[Finish]) -> list[Held]:
-        """Like `finish`, for gated executions: what they held passes on in the same transaction."""
+        """Like `finish`, for gated executions: what they held is freed in the same transaction, and then passed on."""
         claims = [finish.claim for finish in finishes]
         async with self._database.transaction() as session:
             moved = await self._finish_gated(session, finishes)

@@ -142,20 +142,20 @@ def knows_slot(claim: Claim) -> bool:
     return claim.policies is not None and limit_of(claim).max_parallel is None
 
 
-NO_LIMIT: Final = Limit("")
+_NO_LIMIT: Final = Limit("")
 
 
 def limit_of(claim: Held) -> Limit:
     """The limit in a claim's policies."""
     if claim.limit is None:
         known = claim.limit_key is not None and claim.policies is not None
-        claim.limit = _limit_in(claim.policies or "") if known else NO_LIMIT
+        claim.limit = _limit_in(claim.policies or "") if known else _NO_LIMIT
     return claim.limit
 
 
 @lru_cache(maxsize=8192)
 def _limit_in(policies: str) -> Limit:
-    return msgspec.json.decode(policies, type=Policies).limit or NO_LIMIT
+    return msgspec.json.decode(policies, type=Policies).limit or _NO_LIMIT
 
 
 def _limit_key(claim: Held) -> LimitKey:
