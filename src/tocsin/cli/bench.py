@@ -76,7 +76,7 @@ def _finish(run: Run, work: Any) -> Any:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(work)
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except asyncio.CancelledError:
         click.echo(f"interrupted; {run.fate}", err=True)
         click.get_current_context().exit(130)
 

@@ -59,9 +59,7 @@ class Run:
 
     async def measure(self) -> None:
         """All of it, and the cleaning up."""
-        task = asyncio.current_task()
-        if task is not None:
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        _let_signals_cancel()
         try:
             with progress() as bar:
                 await self._measure_and_delete(bar)
@@ -70,6 +68,7 @@ class Run:
 
     async def clean(self) -> int:
         """Measure nothing; delete what earlier runs left. Returns how many jobs."""
+        _let_signals_cancel()
         try:
             with progress() as bar:
                 await self._jobs.sweep(TAG, _stage(bar, "deleting", None))
@@ -187,6 +186,18 @@ class Run:
             for words, count in Counter(self._api.waits).items()
         ]
         return notes
+
+
+def _let_signals_cancel() -> None:
+    """Make Ctrl-C and SIGTERM cancel the current task, each time they come.
+
+    Left to itself, a second Ctrl-C raises wherever the program happens to be, also inside the event loop, which reports it as
+    a fault.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    for end in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(end, task.cancel)
 
 
 def _stage(bar: Progress, words: str, total: int | None) -> Tell:
