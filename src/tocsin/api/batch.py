@@ -50,12 +50,13 @@ async def create_batch(call: Call) -> Reply:
     batch = _Batch(call)
     status = None
     try:
-        async for raw in _items(call):
-            batch.add(raw)
-            if batch.size % _TURN == 0:
-                await asyncio.sleep(0)  # others, and the write under way, get their turn
-            if not atomic and len(batch.waiting) >= _WRITE:
-                await batch.begin_writing()
+        async for items in _items(call):
+            for raw in items:
+                batch.add(raw)
+                if batch.size % _TURN == 0:
+                    await asyncio.sleep(0)  # others, and the write under way, get their turn
+                if not atomic and len(batch.waiting) >= _WRITE:
+                    await batch.begin_writing()
     except Refused as refused:
         if atomic or not batch.size:
             raise
@@ -195,27 +196,28 @@ class _Batch:
         self._results[index] = BatchItem(index, problem=document_of(refused))
 
 
-async def _items(call: Call) -> AsyncIterator[bytes]:
-    """The items of the body, each as its own JSON text."""
+async def _items(call: Call) -> AsyncIterator[list[bytes]]:
+    """The items of the body, each as its own JSON text, as many at a time as have arrived."""
     request: Any = call.body
     if "ndjson" in request.headers.get("content-type", ""):
-        async for line in _lines(request.stream()):
-            yield line
+        async for lines in _lines(request.stream()):
+            yield lines
         return
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         _check_size(len(body))
     try:
-        for item in msgspec.json.decode(bytes(body), type=list[msgspec.Raw]):
-            yield bytes(item)
+        items = msgspec.json.decode(bytes(body), type=list[msgspec.Raw])
     except msgspec.ValidationError as error:
         raise refused_by_decoder(error) from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise Refused(f"the body is neither a JSON array nor NDJSON: {error}") from None
+    for start in range(0, len(items), _TURN):
+        yield [bytes(item) for item in items[start : start + _TURN]]
 
 
-async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
     rest, size = b"", 0
     async for chunk in stream:
         size += len(chunk)
@@ -223,11 +225,10 @@ async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         *lines, rest = (rest + chunk).split(b"\n")
         if len(rest) > MAX_LINE:  # what waits for its end is copied with every chunk
             raise _TooLarge(f"a line is at most {MAX_LINE >> 20} MiB")
-        for line in lines:
-            if line.strip():
-                yield line
+        if whole := [line for line in lines if line.strip()]:
+            yield whole
     if rest.strip():
-        yield rest
+        yield [rest]
 
 
 def _check_size(size: int) -> None:

@@ -192,6 +192,7 @@ def _parse(url: str) -> TargetUrl:
     return TargetUrl(scheme, host, port, authority, _read_path(parts["path"]), address)
 
 
+@lru_cache(maxsize=4096)  # many URLs lead to the same few hosts
 def _read_authority(authority: str, default_port: int) -> tuple[str, Address | None, int]:
     if "@" in authority:
         _refuse("a URL carries no user name or password", hint="send credentials in a header")

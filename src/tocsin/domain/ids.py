@@ -23,6 +23,8 @@ _JOB_LETTERS: Final = 26  # 128 bits
 _EXECUTION_LETTERS: Final = 39  # 128 + 64 bits
 JobText = Annotated[str, described(pattern=f"^{_JOB_PREFIX}[0-9A-Za-z]{{{_JOB_LETTERS}}}$")]
 ExecutionText = Annotated[str, described(pattern=f"^{_EXECUTION_PREFIX}[0-9A-Za-z]{{{_EXECUTION_LETTERS}}}$")]
+_VERSION: Final = 0x7000_8000_0000_0000_0000  # seven, of the RFC's variant
+_RANDOM: Final = 0x0FFF_3FFF_FFFF_FFFF_FFFF  # what these leave of an id's last 80 bits
 _INSTANT_BIAS: Final = 1 << 63  # instants before 1970 sort before later ones
 
 
@@ -58,10 +60,8 @@ class ExecutionKey(NamedTuple):
 
 def new_job_id(now: Instant) -> UUID:
     """A fresh UUIDv7 stamped with `now`."""
-    random = int.from_bytes(_entropy.take(), "big")
     stamp = (now // MILLISECOND) & 0xFFFF_FFFF_FFFF
-    value = stamp << 80 | 0x7 << 76 | (random >> 68 & 0xFFF) << 64 | 0b10 << 62 | (random & (1 << 62) - 1)
-    return UUID(int=value)
+    return UUID(int=stamp << 80 | _VERSION | int.from_bytes(_entropy.take(), "big") & _RANDOM)
 
 
 def shard_of(job_id: UUID, shard_count: int) -> int:

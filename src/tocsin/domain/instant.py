@@ -8,6 +8,7 @@ exist only at the edges: here for RFC 3339, in `cron` for wall clocks.
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from tocsin.domain.errors import Refused
@@ -49,6 +50,7 @@ def to_datetime(instant: Instant) -> datetime:
     return _EPOCH + timedelta(microseconds=instant)
 
 
+@lru_cache(maxsize=1024)  # the same text is read more than once on its way, and often stands in many jobs
 def parse_instant(text: str, field: str) -> Instant:
     """Read RFC 3339 with an explicit offset; a local time without one is refused, never guessed."""
     try:

@@ -46,20 +46,14 @@ def check_definition(definition: Definition) -> None:
     """Refuse a definition that breaks a limit, naming the field."""
     check_text(definition.name, "name", MAX_NAME)
     check_text(definition.description, "description", MAX_DESCRIPTION, allow="\n\t")
-    if not _PLAIN_NAME.fullmatch(definition.queue):
+    if definition.queue != DEFAULT_QUEUE and not _PLAIN_NAME.fullmatch(definition.queue):
         raise Refused(
             "a queue name has 1 to 63 of a-z 0-9 . _ - and begins with a letter or digit", field="queue"
         )
     if not 0 <= definition.priority <= 9:
         raise Refused("priority lies between 0 (most urgent) and 9", field="priority")
-    if len(definition.tags) > MAX_TAGS:
-        raise Refused(f"at most {MAX_TAGS} tags", field="tags")
-    for tag in definition.tags:
-        check_text(tag, "tags", MAX_TAG)
-        if "," in tag:
-            raise Refused("a tag has no comma: it separates tags in a search", field="tags")
-    if len(set(definition.tags)) != len(definition.tags):
-        raise Refused("a tag is given twice", field="tags")
+    if definition.tags:
+        _check_tags(definition.tags)
     check_target(definition.target)
     check_policies(definition.policies)
 
@@ -68,6 +62,17 @@ def check_name(text: str, field: str) -> None:
     """Refuse what is not a plain name: a queue's, a calendar's."""
     if not _PLAIN_NAME.fullmatch(text):
         raise Refused(f"{field} has 1 to 63 of a-z 0-9 . _ - and begins with a letter or digit", field=field)
+
+
+def _check_tags(tags: tuple[str, ...]) -> None:
+    if len(tags) > MAX_TAGS:
+        raise Refused(f"at most {MAX_TAGS} tags", field="tags")
+    for tag in tags:
+        check_text(tag, "tags", MAX_TAG)
+        if "," in tag:
+            raise Refused("a tag has no comma: it separates tags in a search", field="tags")
+    if len(set(tags)) != len(tags):
+        raise Refused("a tag is given twice", field="tags")
 
 
 def check_text(text: str | None, field: str, longest: int, *, allow: str = "") -> None:

@@ -38,7 +38,7 @@ _RetryOn = (
 _RETRY_ON: Final[tuple[int | str, ...]] = (NETWORK, TIMEOUT, "5xx", 408, 425, 429)
 
 
-class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Retry(msgspec.Struct, frozen=True, cache_hash=True, forbid_unknown_fields=True, omit_defaults=True):
     """Exponential backoff: initial · multiplierⁿ up to max, of which a `jitter` share is random.
 
     `on` lists what is worth another attempt: ``network``, ``timeout``, statuses and classes of statuses.
@@ -60,7 +60,7 @@ class MisfirePolicy(StrEnum):
     SKIP = "skip"
 
 
-class Misfire(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Misfire(msgspec.Struct, frozen=True, cache_hash=True, forbid_unknown_fields=True, omit_defaults=True):
     """A missed fire time older than `lookback` never runs; of the others, what `policy` says.
 
     Under `fire_all` at most the latest `max` run. What runs late does so in the catch-up lane, one every `pace`.
@@ -100,7 +100,7 @@ class Precision(StrEnum):
     EXACT = "exact"  # below a millisecond: started ahead, fired by a timer of its own
 
 
-class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Limit(msgspec.Struct, frozen=True, cache_hash=True, forbid_unknown_fields=True, omit_defaults=True):
     """Over all jobs of a tenant that share `key`, and over the whole fleet: at most `max_parallel` executions at
     once, and at most `rate` starts per `per`, evenly spaced."""
 

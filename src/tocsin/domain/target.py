@@ -98,12 +98,8 @@ def body_of(target: HttpTarget) -> tuple[bytes, str | None]:
 def _check_http(target: HttpTarget) -> None:
     if target.method not in _METHODS:
         raise Refused(f"{target.method[:20]!r} is not one of {', '.join(_METHODS)}", field="target.method")
-    if len(target.headers) > MAX_HEADERS:
-        raise Refused(f"at most {MAX_HEADERS} headers", field="target.headers")
-    for name, value in target.headers.items():
-        _check_header(name, value)
-    if len(target.headers) > 1 and len({name.lower() for name in target.headers}) != len(target.headers):
-        raise Refused("a header is given twice", field="target.headers")
+    if target.headers:
+        _check_headers(target.headers)
     if target.timeout is not None:
         timeout = parse_span(target.timeout, "target.timeout")
         if not SECOND // 10 <= timeout <= MAX_TIMEOUT:
@@ -151,6 +147,15 @@ def _check_tls(target: HttpTarget) -> None:
     check_secret_name(target.tls.client_certificate.secret, "target.tls.client_certificate")
     if not target.url.lower().startswith("https:"):
         raise Refused("a client certificate needs a URL that begins with https", field="target.tls")
+
+
+def _check_headers(headers: dict[str, Value]) -> None:
+    if len(headers) > MAX_HEADERS:
+        raise Refused(f"at most {MAX_HEADERS} headers", field="target.headers")
+    for name, value in headers.items():
+        _check_header(name, value)
+    if len({name.lower() for name in headers}) != len(headers):
+        raise Refused("a header is given twice", field="target.headers")
 
 
 def _check_header(name: str, value: Value) -> None:
