@@ -177,12 +177,13 @@ class _TakenNames(Exception):
 async def _define(
     session: Session, jobs: Sequence[NewJob], now: Instant, *, one_request: bool = False
 ) -> set[UUID]:
-    values = columns([(*_row(job), job.created_at or now) for job in jobs], 19)
+    values = columns([_row(job, now) for job in jobs], 19)
     values = [_shortened(column, nullable=place in _NULLABLE) for place, column in enumerate(values)]
+    origin = [column[:1] for column in values[15:18]] if one_request else values[15:18]
     # A request's own tenant, so that the policies judge the jobs by it; the jobs' tenants where many share a batch.
     tenants = acting_tenants() or ",".join(map(str, sorted({job.tenant_id for job in jobs})))
     rows = await session.fetch(
-        sql("define_jobs"), CELL, *values[:15], _notice(jobs, now), tenants, *values[15:], one_request
+        sql("define_jobs"), CELL, *values[:15], _notice(jobs, now), tenants, *origin, values[18], one_request
     )
     return {row["id"] for row in rows if row["id"] is not None}
 
@@ -207,7 +208,7 @@ def name_taken(definition: Definition) -> Conflict:
     return Conflict(f"a recurring job named {definition.name!r} exists", field="name")
 
 
-def _row(job: NewJob) -> tuple[Any, ...]:
+def _row(job: NewJob, now: Instant) -> tuple[Any, ...]:
     definition = job.definition
     return (
         job.id,
@@ -226,6 +227,7 @@ def _row(job: NewJob) -> tuple[Any, ...]:
         None if job.due_at == job.fire_at else job.due_at,
         definition.policies.start_by(job.due_at),
         *(_NOBODY if job.origin is None else (job.origin.actor, job.origin.request_id, job.origin.address)),
+        job.created_at or now,
     )
 
 

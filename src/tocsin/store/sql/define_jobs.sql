@@ -1,12 +1,14 @@
 -- Insert jobs, and for one-offs their execution, in one statement. Called by JobStore.define with everything
--- that arrived during the previous commit. Returns the ids that were refused because the name is taken; a
--- one-off has no unique name and cannot be. A last row without id carries the wake-up for workers.
+-- that arrived during the previous commit. Returns the ids that were refused because the name is taken. Only jobs
+-- whose names must be their own are inserted with an eye on that: it costs each row a lock, a look and a second log
+-- record, and most jobs are one-offs. A last row without id carries the wake-up for workers.
 -- The tenants of the batch ($18) are whom this transaction acts for: no row of `given` exists before that is set, so
 -- the policies of what is inserted from it see it. Creations with an actor are noted in the audit log, one by one or,
--- when they are one request ($23), by one entry that lists them.
+-- when they are one request ($23), by one entry that lists them; then only the first job needs to name its actor.
 -- Columns that cannot be NULL come as one value where all are equal; due_at comes where it is not fire_at.
 WITH given AS (
-    SELECT coalesce(g.tenant_id, ($3::integer[])[1]) AS tenant_id, g.id, coalesce(g.shard, ($4::smallint[])[1]) AS shard,
+    SELECT coalesce(g.kind, ($5::text[])[1]) = 'recurring' AND g.name IS NOT NULL AS unique_name,
+           coalesce(g.tenant_id, ($3::integer[])[1]) AS tenant_id, g.id, coalesce(g.shard, ($4::smallint[])[1]) AS shard,
            coalesce(g.kind, ($5::text[])[1]) AS kind, g.name, g.description, g.tags,
            coalesce(g.queue, ($9::text[])[1]) AS queue, coalesce(g.priority, ($10::smallint[])[1]) AS priority,
            coalesce(g.schedule, ($11::jsonb[])[1]) AS schedule, coalesce(g.target, ($12::jsonb[])[1]) AS target,
@@ -20,15 +22,23 @@ WITH given AS (
                 $16::timestamptz[], $19::text[], $20::text[], $21::text[], $22::timestamptz[])
         AS g (id, tenant_id, shard, kind, name, description, tags, queue, priority, schedule, target, policies,
               fire_at, due_at, start_by, actor, request_id, address, created_at)
-), defined AS (
+), plain AS (
     INSERT INTO jobs (cell, id, tenant_id, shard, kind, name, description, tags, queue, priority, schedule,
                       target, policies, next_fire_at, created_at, updated_at)
     SELECT $1, id, tenant_id, shard, kind, name, description, coalesce(string_to_array(tags, E'\x1f'), '{}'), queue, priority,
            schedule, target, policies, CASE WHEN kind = 'recurring' THEN fire_at END, created_at, created_at
-    FROM given
+    FROM given WHERE NOT unique_name
+), named AS (
+    INSERT INTO jobs (cell, id, tenant_id, shard, kind, name, description, tags, queue, priority, schedule,
+                      target, policies, next_fire_at, created_at, updated_at)
+    SELECT $1, id, tenant_id, shard, kind, name, description, coalesce(string_to_array(tags, E'\x1f'), '{}'), queue, priority,
+           schedule, target, policies, fire_at, created_at, created_at
+    FROM given WHERE unique_name
     ON CONFLICT (cell, tenant_id, name)
         WHERE kind = 'recurring' AND name IS NOT NULL AND state IN ('active', 'paused') DO NOTHING
     RETURNING id
+), refused AS (
+    SELECT g.id FROM given g WHERE g.unique_name AND g.id NOT IN (SELECT n.id FROM named n)
 ), lane AS (
     INSERT INTO lanes (cell, queue, priority, tenant_id)
     SELECT DISTINCT $1::smallint, queue, priority, tenant_id FROM given ORDER BY 1, 2, 3, 4
@@ -45,15 +55,15 @@ WITH given AS (
                               'target', jsonb_build_object('kind', g.target -> 'kind')),
            g.request_id, g.address
     FROM given g
-    WHERE NOT $23 AND g.actor IS NOT NULL AND (g.kind = 'once' OR g.id IN (SELECT d.id FROM defined d))
+    WHERE NOT $23 AND g.actor IS NOT NULL AND g.id NOT IN (SELECT r.id FROM refused r)
 ), noted_together AS (
     INSERT INTO audit (tenant_id, actor, action, object, after, request_id, address)
-    SELECT min(g.tenant_id), min(g.actor), 'job.create_batch', 'jobs',
-           jsonb_build_object('created', count(*), 'jobs', jsonb_agg(g.id)), min(g.request_id), min(g.address)
+    SELECT min(g.tenant_id), ($19::text[])[1], 'job.create_batch', 'jobs',
+           jsonb_build_object('created', count(*), 'jobs', jsonb_agg(g.id)), ($20::text[])[1], ($21::text[])[1]
     FROM given g
-    WHERE $23 AND (g.kind = 'once' OR g.id IN (SELECT d.id FROM defined d))
-    HAVING count(*) > 0 AND count(g.actor) > 0
+    WHERE $23 AND ($19::text[])[1] IS NOT NULL AND g.id NOT IN (SELECT r.id FROM refused r)
+    HAVING count(*) > 0
 )
-SELECT g.id FROM given g LEFT JOIN defined d USING (id) WHERE d.id IS NULL
+SELECT id FROM refused
 UNION ALL
 SELECT NULL FROM (SELECT pg_notify('tocsin', $17)) AS notice WHERE $17 IS NOT NULL
