@@ -180,11 +180,16 @@ class Installation:
         return int(row["n"])
 
     async def wait_until_done(self) -> None:
-        """Wait until nothing is live, apart from the backlog."""
-        left = "SELECT EXISTS (SELECT FROM executions) AS left"
-        if self.backlog_until is not None:
-            left = f"SELECT EXISTS (SELECT FROM executions WHERE cell = 0 AND job_id > '{self.backlog_until}') AS left"
-        while (await self.database.one(left))["left"]:
+        """Wait until nothing is live, apart from the backlog.
+
+        Looks on from the first one that was live at the last look: from the start, every look would walk over all that
+        is done by then, and take from the drain what it measures. Only a look from the start finds that nothing is left,
+        for an old job may have a new execution.
+        """
+        first = "SELECT job_id FROM executions WHERE cell = 0 AND job_id >= $1 ORDER BY job_id LIMIT 1"
+        start = place = self.backlog_until or UUID(int=0)
+        while (row := await self.database.fetchrow(first, place)) or place != start:
+            place = row["job_id"] if row else start
             await asyncio.sleep(0.02)
 
     async def stop_firing(self, end: Instant) -> None:
