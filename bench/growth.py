@@ -2,14 +2,15 @@
 
     .venv/bin/python -m bench.growth [--pending 0 1000000 10000000] [--runs 3]
 
-Pending jobs are due evenly over a year that begins tomorrow, in the very lane that is drained. Everything is compared with
-the first size in the same run. Memory is that of the engines after the drain; bytes are those of the tables and indexes
-that hold pending jobs.
+Pending jobs are due evenly over a year that begins tomorrow, in the very lane that is drained. Each size has an installation
+of its own, and all are measured in turns: between the minutes that it takes to make a backlog, a shared machine's speed changes
+by more than the backlog costs. Memory is that of the engines after the drain; bytes are those of the tables and indexes that
+hold pending jobs.
 """
 
 import argparse
 import statistics
-from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import msgspec
 import uvloop
@@ -41,25 +42,25 @@ class Grown(msgspec.Struct, frozen=True):
         return statistics.median(drained.memory_mb / ENGINES for drained in self.drains)
 
 
-async def growth(
-    place: Installation, sizes: list[int], count: int, instants: int, runs: int
-) -> AsyncIterator[Grown]:
-    """Each size is reached from the one before."""
-    there = 0
-    for pending in sorted(sizes):
-        await add_pending(place, pending - there)
-        there = pending
-        size = await _size(place)
-        drains, lags = [], []
+async def growth(sizes: list[int], count: int, instants: int, runs: int) -> list[Grown]:
+    """All sizes, in turns."""
+    async with AsyncExitStack() as stack:
+        places = []
+        for pending in sorted(sizes):
+            place = await stack.enter_async_context(installation())
+            await add_pending(place, pending)
+            size = await _size(place)
+            places.append((place, Grown(pending, [], [], size / pending if pending else 0.0)))
         for _ in range(runs):
-            drains.append(await drained(place, count, ENGINES))
-            lags.append(await spread(place, instants, SECONDS, Precision.NORMAL))
-        yield Grown(pending, drains, lags, size / pending if pending else 0.0)
-    place.backlog_until = None
+            for place, grown in places:
+                grown.drains.append(await drained(place, count, ENGINES))
+            for place, grown in places:
+                grown.lags.append(await spread(place, instants, SECONDS, Precision.NORMAL))
+    return [grown for _, grown in places]
 
 
 async def add_pending(place: Installation, count: int) -> None:
-    """Make the backlog larger by so many."""
+    """Make a backlog of so many."""
     await place.empty()
     if count:
         copies = await Copies.of_one(place)
@@ -76,15 +77,14 @@ async def _size(place: Installation) -> int:
 
 
 async def main(sizes: list[int], count: int, instants: int, runs: int) -> None:
-    async with installation() as place:
-        async for grown in growth(place, sizes, count, instants, runs):
-            print(
-                f"{grown.pending:>12,} pending: drain {Spread.of([drained.rate for drained in grown.drains])} per second,"
-                f" start lag p50 {Spread.of([lag.p50 for lag in grown.lags])} ms,"
-                f" p99 {Spread.of([lag.p99 for lag in grown.lags])} ms,"
-                f" {grown.engine_mb:.0f} MB per engine, {grown.bytes_each:,.0f} bytes per pending job",
-                flush=True,
-            )
+    for grown in await growth(sizes, count, instants, runs):
+        print(
+            f"{grown.pending:>12,} pending: drain {Spread.of([drained.rate for drained in grown.drains])} per second,"
+            f" start lag p50 {Spread.of([lag.p50 for lag in grown.lags])} ms,"
+            f" p99 {Spread.of([lag.p99 for lag in grown.lags])} ms,"
+            f" {grown.engine_mb:.0f} MB per engine, {grown.bytes_each:,.0f} bytes per pending job",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

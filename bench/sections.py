@@ -109,7 +109,7 @@ def our_steps(sizes: Sizes) -> Iterator[Step]:
         seconds = runs * (10 + sizes.spread_seconds)
         yield Step("d", SPREAD, f"spread, {precision}", seconds, _spread(precision))
     each = runs * (20 + sizes.spread_seconds + sizes.drain / 8000)
-    yield Step("e", "growth", "growth", max(sizes.pending) / 50_000 + len(sizes.pending) * each, _growth)
+    yield Step("e", "growth", "growth", sum(sizes.pending) / 50_000 + len(sizes.pending) * each, _growth)
     for jobs, minutes in sizes.recurring:
         yield Step(
             "f",
@@ -205,7 +205,7 @@ async def _growth(bench: Bench) -> list[Measured]:
     sizes = bench.sizes
     command = f"python -m bench.growth --pending {' '.join(map(str, sizes.pending))} --count {sizes.drain}"
     rows: list[Measured] = []
-    async for grown in growth(bench.place, list(sizes.pending), sizes.drain, sizes.instants, sizes.runs):
+    for grown in await growth(list(sizes.pending), sizes.drain, sizes.instants, sizes.runs):
         who = f"{OURS}, {grown.pending:,} pending"
         rates = [drained.rate for drained in grown.drains]
         costs = {"MB per engine": [drained.memory_mb / ENGINES for drained in grown.drains]}
