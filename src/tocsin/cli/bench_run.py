@@ -194,10 +194,9 @@ def _let_signals_cancel() -> None:
     Left to itself, a second Ctrl-C raises wherever the program happens to be, also inside the event loop, which reports it as
     a fault.
     """
-    task = asyncio.current_task()
-    assert task is not None
-    for end in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(end, task.cancel)
+    if task := asyncio.current_task():
+        for end in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(end, task.cancel)
 
 
 def _stage(bar: Progress, words: str, total: int | None) -> Tell:
