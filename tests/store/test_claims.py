@@ -1,17 +1,12 @@
 """Claims, fact by fact: one holder at a time, refusals as values, and no row that anybody forgets."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import msgspec
-import pytest
 
 from tests.simulation.workshop import CLAIM_TTL, Workshop, play
-from tocsin.db.pool import Database, Session
 from tocsin.db.statements import statement
-from tocsin.domain.errors import Unavailable
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import MINUTE, SECOND, Instant
 from tocsin.domain.lifecycle import State
@@ -199,38 +194,15 @@ def test_passing_a_gate_again_after_a_lost_answer_grants_the_same_start_and_take
     async def story(shop: Workshop) -> None:
         limit = Policies(limit=Limit("k", max_parallel=1, rate=1))
         key = await shop.once(policies=limit)
-        worker = shop.worker(1)
+        worker = shop.worker(await shop.leases.register("node", ["worker"], "1"))
         claims = await shop.claim(worker)
         now = shop.time.now()
         assert [claim.key for claim in await worker.start_gated(claims, now)] == [key]
-        assert [claim.key for claim in await worker.start_gated(claims, now, again=True)] == [key]
-        assert await shop.count("limit_slots WHERE job_id IS NOT NULL") == 1
+        assert [claim.key for claim in await worker.start_gated(claims, now)] == [key]
+        assert await shop.count("slots WHERE node_id IS NOT NULL") == 1
         await worker.finish_gated([shop.finish(claims[0])])
-        assert await shop.count("limit_slots WHERE job_id IS NOT NULL") == 0
-
-    play(url, story)
-
-
-class FailingCommits(Database):
-    """Every transaction fails at its very end."""
-
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Session]:
-        async with super().transaction() as session:
-            yield session
-            raise Unavailable("the commit failed")
-
-
-def test_slots_made_in_a_transaction_that_failed_are_made_again(url: str) -> None:
-    async def story(shop: Workshop) -> None:
-        # With a rate there is a transaction around it.
-        await shop.once(policies=Policies(limit=Limit("k", max_parallel=1, rate=1000)))
-        worker = PostgresQueue(FailingCommits(shop.database._pool, 15), 1, CLAIM_TTL)
-        claims = await shop.claim(worker)
-        with pytest.raises(Unavailable):
-            await worker.start_gated(claims, shop.time.now())
-        worker._database = shop.database
-        assert await worker.start_gated(claims, shop.time.now(), again=True) == claims
+        await worker.slots.give_back_all()
+        assert await shop.count("slots WHERE node_id IS NOT NULL") == 0
 
     play(url, story)
 

@@ -12,6 +12,7 @@ import uvloop
 
 from tocsin.clock import system_now
 from tocsin.db.pool import Database, open_database
+from tocsin.domain.errors import Unavailable
 from tocsin.domain.ids import new_job_id, shard_of
 from tocsin.domain.instant import SECOND, format_instant
 from tocsin.domain.job import Definition
@@ -46,11 +47,41 @@ async def add(database: Database, limit: Limit, count: int) -> None:
     await JobStore(database).define(jobs, now)
 
 
+async def workers(database: Database, count: int, claim_ttl: float = 60) -> list[PostgresQueue]:
+    """Workers of live nodes, each with its own queue."""
+    rows = await database.fetch(
+        "INSERT INTO nodes (name, roles, version, expires_at)"
+        " SELECT 'node', '{worker}', 'test', 'infinity' FROM generate_series(1, $1::integer) RETURNING id",
+        count,
+    )
+    return [PostgresQueue(database, row["id"], claim_ttl) for row in rows]
+
+
+async def claim(queue: PostgresQueue, take: int) -> list[Claim]:
+    now = system_now()
+    return await queue.claim([Allotment(LANE, take)], now, secrets.randbits(63), now)
+
+
 async def claim_and_start(queue: PostgresQueue, take: int) -> tuple[int, list[Claim]]:
     """Returns how many were claimed and which of them passed the gate."""
-    now = system_now()
-    claims = await queue.claim([Allotment(LANE, take)], now, secrets.randbits(63), now)
-    return len(claims), await queue.start_gated(claims, system_now()) if claims else []
+    claims = await claim(queue, take)
+    held = [claim for claim in claims if claim.started_at is None]
+    started = [claim for claim in claims if claim.started_at is not None]
+    return len(claims), started + (await queue.start_gated(held, system_now()) if held else [])
+
+
+async def vanish(database: Database, queue: PostgresQueue) -> None:
+    """The queue's node is not heard of any more."""
+    await database.execute("UPDATE nodes SET expires_at = '-infinity' WHERE id = $1", queue._node_id)
+
+
+async def held_slots(database: Database, queue: PostgresQueue) -> int:
+    row = await database.one("SELECT count(*) AS n FROM slots WHERE node_id = $1", queue._node_id)
+    return int(row["n"])
+
+
+def again(overdue: Overdue) -> Requeue:
+    return Requeue(overdue, system_now(), None)
 
 
 class Watch:
@@ -85,7 +116,7 @@ async def work(queue: PostgresQueue, watch: Watch, left: list[int]) -> None:
             assert await queue.finish_gated([Finish(claim, "succeeded", system_now())]) == []
             left[0] -= 1
         if not claimed:
-            await queue.heal()
+            await queue.slots.give_back_wanted()
             await asyncio.sleep(0.005)
 
 
@@ -96,7 +127,7 @@ def test_no_key_ever_runs_more_at_once_than_its_slots_whatever_the_number_of_wor
             for key, slots in limits.items():
                 await add(database, Limit(key, max_parallel=slots), 60)
             watch, left = Watch(), [60 * len(limits)]
-            queues = [PostgresQueue(database, node, claim_ttl=60) for node in range(1, 5)]
+            queues = await workers(database, 4)
             await asyncio.gather(*(work(queue, watch, left) for queue in queues))
             assert watch.done == dict.fromkeys(limits, 60)
             assert all(watch.most[key] <= slots for key, slots in limits.items()), watch.most
@@ -105,31 +136,134 @@ def test_no_key_ever_runs_more_at_once_than_its_slots_whatever_the_number_of_wor
     uvloop.run(scenario())
 
 
-def test_the_slot_of_a_lost_worker_comes_back_with_its_claim(url: str) -> None:
+def test_the_slot_of_a_lost_worker_comes_back_when_its_claim_is_over(url: str) -> None:
     async def scenario() -> None:
         async with opened(url) as database:
             await add(database, Limit("one", max_parallel=1), 2)
-            dying, living = (
-                PostgresQueue(database, 1, claim_ttl=0.2),
-                PostgresQueue(database, 2, claim_ttl=60),
-            )
+            [dying] = await workers(database, 1, claim_ttl=0.2)
+            [living] = await workers(database, 1)
             _, started = await claim_and_start(dying, 1)
             assert len(started) == 1
             assert await claim_and_start(living, 1) == (1, [])  # the slot is taken, the other waits
-
-            def again(overdue: Overdue) -> Requeue:
-                return Requeue(overdue, system_now(), None)
-
-            while await dying.reclaim(10, again) != (1, 0):
+            await vanish(database, dying)
+            assert await living.heal() == 0, "what runs under the slot may be running still"
+            while await living.reclaim(10, again) != (1, 0):
                 await asyncio.sleep(0.02)
+            assert await living.heal() == 1
             begun: list[Claim] = []
             while not begun:
                 _, begun = await claim_and_start(living, 1)
             assert len(begun) == 1
             late = await dying.finish_gated([Finish(started[0], "succeeded", system_now())])
             assert late == started, "a late worker must not free a slot that is somebody else's"
-            taken = await database.one("SELECT count(*) AS n FROM limit_slots WHERE job_id IS NOT NULL")
-            assert taken["n"] == 1
+            assert await held_slots(database, living) == 1
+
+    uvloop.run(scenario())
+
+
+def test_a_worker_that_was_taken_for_dead_starts_nothing_on_slots_that_are_anothers_by_now(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("one", max_parallel=1), 4)
+            frozen, other = await workers(database, 2)
+            _, [first] = await claim_and_start(frozen, 1)
+            assert await frozen.succeed([first], system_now()) == []
+            assert await held_slots(database, frozen) == 1, "it keeps the slot for the next"
+            await vanish(database, frozen)
+            assert await other.heal() == 1
+            _, [second] = await claim_and_start(other, 1)
+            # It comes back, and its node is in the fleet again.
+            await database.execute("UPDATE nodes SET expires_at = 'infinity'")
+            assert await claim_and_start(frozen, 1) == (1, []), "two run at once"
+            assert await other.succeed([second], system_now()) == []
+            await other.slots.give_back_all()
+            _, begun = await claim_and_start(frozen, 1)
+            assert len(begun) == 1, "it does not know that it may go on"
+
+    uvloop.run(scenario())
+
+
+def test_a_worker_that_was_taken_for_dead_goes_on_with_the_slots_that_nobody_has_healed(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("two", max_parallel=2), 4)
+            frozen, other = await workers(database, 2)
+            _, [running, over] = await claim_and_start(frozen, 2)
+            assert await frozen.succeed([over], system_now()) == []
+            await vanish(database, frozen)
+            assert await other.heal() == 0, "something of the key runs still"
+            await database.execute("UPDATE nodes SET expires_at = 'infinity'")
+            _, [third] = await claim_and_start(frozen, 1)
+            assert {running.slot, third.slot} == {1, 2}
+            assert await claim_and_start(other, 1) == (1, [])
+
+    uvloop.run(scenario())
+
+
+def test_what_is_not_used_goes_back_at_once_to_who_waits_and_after_a_while_anyway(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("one", max_parallel=1), 2)
+            one, other = await workers(database, 2)
+            _, started = await claim_and_start(one, 1)
+            assert await one.succeed(started, system_now()) == []
+            assert await claim_and_start(other, 1) == (1, [])
+            await one.slots.give_back_wanted()
+            _, started = await claim_and_start(other, 1)
+            assert len(started) == 1
+            assert await other.succeed(started, system_now()) == []
+            await other.slots.give_back_unused()
+            assert await held_slots(database, other) == 1, "it was used a moment ago"
+            await other.slots.give_back_unused()
+            assert await held_slots(database, other) == 0
+
+    uvloop.run(scenario())
+
+
+def test_slots_of_which_the_answer_was_lost_are_found_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("one", max_parallel=1), 2)
+            [queue] = await workers(database, 1)
+            claims = await claim(queue, 1)
+            fetch = database.fetch
+
+            async def unanswered(query: str, *values: Any) -> list[Any]:
+                rows = await fetch(query, *values)
+                if "SET node_id = me.id" in query:
+                    raise Unavailable("the answer was lost")
+                return rows
+
+            monkeypatch.setattr(database, "fetch", unanswered)
+            with pytest.raises(Unavailable):
+                await queue.start_gated(claims, system_now())
+            monkeypatch.setattr(database, "fetch", fetch)
+            assert await held_slots(database, queue) == 1
+            assert await queue.start_gated(claims, system_now()) == claims
+            assert await queue.succeed(claims, system_now()) == []
+            assert await held_slots(database, queue) == 1
+            _, started = await claim_and_start(queue, 1)
+            assert len(started) == 1
+
+    uvloop.run(scenario())
+
+
+def test_a_lowered_limit_holds_for_slots_that_a_worker_has_already(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("k", max_parallel=5), 5)
+            [queue] = await workers(database, 1)
+            _, started = await claim_and_start(queue, 5)
+            assert len(started) == 5
+            await add(database, Limit("k", max_parallel=2), 4)
+            _, more = await claim_and_start(queue, 4)
+            assert more == []
+            assert await queue.succeed(started, system_now()) == []
+            await database.execute("UPDATE executions SET run_at = tocsin_now()")
+            _, more = await claim_and_start(queue, 4)
+            assert sorted(claim.slot or 0 for claim in more) == [1, 2]
 
     uvloop.run(scenario())
 
@@ -140,7 +274,7 @@ def test_a_slot_given_back_just_before_somebody_begins_to_wait_for_it_is_not_ove
     async def scenario() -> None:
         async with opened(url) as database:
             await add(database, Limit("one", max_parallel=1), 2)
-            holder, refused = (PostgresQueue(database, node, claim_ttl=60) for node in (1, 2))
+            holder, refused = await workers(database, 2)
             _, started = await claim_and_start(holder, 1)
             park = Gate._park
 
@@ -153,29 +287,9 @@ def test_a_slot_given_back_just_before_somebody_begins_to_wait_for_it_is_not_ove
             monkeypatch.setattr(Gate, "_park", late)
             assert await claim_and_start(refused, 1) == (1, [])
             assert not started
+            await holder.slots.give_back_wanted()  # as the notice makes it do
             taken, begun = await claim_and_start(refused, 1)
             assert (taken, len(begun)) == (1, 1), "it waits although the slot is free"
-
-    uvloop.run(scenario())
-
-
-def test_a_slot_that_another_worker_took_meanwhile_is_passed_over_for_a_free_one(url: str) -> None:
-    async def scenario() -> None:
-        async with opened(url) as database:
-            await add(database, Limit("two", max_parallel=2), 4)
-            one, other = (PostgresQueue(database, node, claim_ttl=60) for node in (1, 2))
-            _, [first] = await claim_and_start(one, 1)
-            assert await one.succeed([first], system_now()) == []
-            # Both believe in the same slot: the one remembers it, the other has it.
-            await database.execute(
-                "UPDATE limit_slots SET job_id = gen_random_uuid() WHERE slot <> $1", first.slot
-            )
-            _, [second] = await claim_and_start(other, 1)
-            assert second.slot == first.slot
-            await database.execute("UPDATE limit_slots SET job_id = NULL WHERE slot <> $1", first.slot)
-            _, [third] = await claim_and_start(one, 1)
-            assert third.slot != second.slot
-            assert await claim_and_start(one, 1) == (1, [])
 
     uvloop.run(scenario())
 
@@ -185,7 +299,7 @@ def test_who_gets_no_slot_does_not_keep_its_job_waiting_either(url: str) -> None
         async with opened(url) as database:
             await add(database, Limit("one", max_parallel=1), 2)
             await database.execute("UPDATE executions SET overlap = 'collapse'")
-            queue = PostgresQueue(database, 1, claim_ttl=60)
+            [queue] = await workers(database, 1)
             _, started = await claim_and_start(queue, 1)
             assert len(started) == 1
             assert await claim_and_start(queue, 1) == (1, [])
@@ -202,7 +316,7 @@ def test_starts_of_a_key_are_never_closer_than_its_rate(url: str) -> None:
     async def scenario() -> None:
         async with opened(url) as database:
             await add(database, Limit("slow", rate=50), 25)
-            queues = [PostgresQueue(database, node, claim_ttl=60) for node in (1, 2)]
+            queues = await workers(database, 2)
             starts: list[int] = []
             began = system_now()
             while len(starts) < 25:
@@ -218,35 +332,19 @@ def test_starts_of_a_key_are_never_closer_than_its_rate(url: str) -> None:
     uvloop.run(scenario())
 
 
-def test_a_cancelled_execution_gives_its_slot_back(url: str) -> None:
-    async def scenario() -> None:
-        async with opened(url) as database:
-            await add(database, Limit("one", max_parallel=1), 2)
-            queue = PostgresQueue(database, 1, claim_ttl=60)
-            _, started = await claim_and_start(queue, 1)
-            await database.execute("DELETE FROM executions WHERE job_id = $1", started[0].job_id)
-            assert await queue.heal() == 1
-            await database.execute("UPDATE executions SET run_at = tocsin_now()")
-            _, begun = await claim_and_start(queue, 1)
-            assert len(begun) == 1
-
-    uvloop.run(scenario())
-
-
 def test_a_slot_taken_for_what_was_called_off_at_the_last_moment_is_free_again(url: str) -> None:
     async def scenario() -> None:
         async with opened(url) as database:
             await add(database, Limit("k", max_parallel=1), 2)
-            queue, now = PostgresQueue(database, 1, 10), system_now()
-            claims = await queue.claim([Allotment(LANE, 2)], now, secrets.randbits(63), now)
-            first, second = claims
+            [queue] = await workers(database, 1)
+            first, second = await claim(queue, 2)
             await database.execute("DELETE FROM executions WHERE job_id = $1", first.job_id)
             assert await queue.start_gated([first], system_now()) == []
             assert await queue.start_gated([second], system_now()) == [second]
             assert second.slot == 1
             assert await queue.succeed([second], system_now()) == []
-            row = await database.one("SELECT count(*) AS n FROM limit_slots WHERE job_id IS NOT NULL")
-            assert row["n"] == 0
+            await queue.slots.give_back_all()
+            assert await held_slots(database, queue) == 0
 
     uvloop.run(scenario())
 
@@ -256,7 +354,8 @@ def test_a_limited_execution_whose_job_was_deleted_meanwhile_passes_to_be_ended(
         async with opened(url) as database:
             await add(database, Limit("k", max_parallel=1), 1)
             await database.execute("DELETE FROM jobs")
-            _, started = await claim_and_start(PostgresQueue(database, 1, 10), 1)
+            [queue] = await workers(database, 1)
+            _, started = await claim_and_start(queue, 1)
             assert [claim.target for claim in started] == [None]
 
     uvloop.run(scenario())

@@ -38,8 +38,9 @@ from tocsin.queue.lanes import Allotment, Lane, allot
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.leaser import Leases
 from tocsin.scheduler.reclaimer import Reclaimer
-from tocsin.store.executions import ExecutionStore
+from tocsin.store.executions import ExecutionStore, hold_floor
 from tocsin.store.jobs import JobStore, NewJob
+from tocsin.store.statements import sql
 from tocsin.telemetry import Telemetry
 
 SCALE = float(os.environ.get("TOCSIN_OVERLAP_SCALE", "1"))
@@ -186,6 +187,53 @@ def test_under_replace_an_older_execution_never_stops_a_newer_one(url: str) -> N
     tell(url, story)
 
 
+def test_the_claim_starts_what_is_alone_and_leaves_the_rest_to_the_gate(url: str) -> None:
+    async def story(place: Place) -> None:
+        alone, pair = await place.define("queue", 2)
+        now = place.clock.now()
+        [only] = await place.fire(alone, now - SECOND)
+        first, second = await place.fire(pair, now - 2 * SECOND, 2)
+        worker = await place.worker(1)
+        claims = {claim.key: claim for claim in await take(place, worker, 10)}
+        assert claims[alone, only].started_at is not None
+        assert claims[pair, first].started_at is None
+        assert claims[pair, second].started_at is None
+        floors = await place.database.fetch("SELECT job_id, fire_at FROM solos")
+        assert [(row["job_id"], row["fire_at"]) for row in floors] == [(alone, only)]
+        [begun] = await worker.start_gated([claims[pair, first], claims[pair, second]], place.clock.now())
+        assert begun.fire_at == first
+
+    tell(url, story)
+
+
+@pytest.mark.parametrize("way", ["succeed", "finish_gated"])
+def test_an_end_waits_for_who_keeps_the_floor_before_it_touches_the_execution(url: str, way: str) -> None:
+    async def story(place: Place) -> None:
+        (job_id,) = await place.define("skip")
+        [fire_at] = await place.fire(job_id, place.clock.now() - SECOND)
+        worker = await place.worker(1)
+        [running] = await place.start_what_is_ready(worker)
+        end = {
+            "succeed": lambda: worker.succeed([running], place.clock.now()),
+            "finish_gated": lambda: worker.finish_gated([Finish(running, "dead", place.clock.now())]),
+        }[way]
+        async with place.database.transaction() as cancelling:
+            await hold_floor(cancelling, job_id)
+            ending = asyncio.create_task(end())
+            await until_somebody_waits(place.database)
+            asked = await cancelling.fetch(sql("ask_to_stop"), 0, job_id, fire_at, "no more")
+            assert len(asked) == 1, "it ended before the floor was free"
+        assert await ending == []
+
+    tell(url, story)
+
+
+async def until_somebody_waits(database: Database) -> None:
+    waiting = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted) AS waiting"
+    while not (await database.one(waiting))["waiting"]:
+        await asyncio.sleep(0.01)
+
+
 def test_queue_keeps_the_order_although_another_worker_has_claimed_the_earlier_one(url: str) -> None:
     async def story(place: Place) -> None:
         (job_id,) = await place.define("queue")
@@ -328,6 +376,13 @@ def check_job(policy: str, lives: list[Life], fires: int) -> None:
             assert not skipped
 
 
+async def passed(queue: PostgresQueue, claims: list[Claim], now: Instant) -> list[Claim]:
+    """Those that the claim has started, and those that pass the gate."""
+    held = [claim for claim in claims if claim.started_at is None]
+    started = [claim for claim in claims if claim.started_at is not None]
+    return started + (await queue.start_gated(held, now) if held else [])
+
+
 class Place:
     """A database on a hasty clock, and ways to fill it."""
 
@@ -394,7 +449,7 @@ class Place:
         while True:
             claims = await take(self, queue, 100)
             if claims:
-                started += await queue.start_gated(claims, self.clock.now())
+                started += await passed(queue, claims, self.clock.now())
             elif started or self.clock.now() >= until:
                 return started
             else:
@@ -493,7 +548,7 @@ class Rush:
             )
             if claims and self._rng.random() < 0.05:
                 return True  # the worker dies with what it has claimed
-            for claim in await queue.start_gated(claims, self._clock.now()):
+            for claim in await passed(queue, claims, self._clock.now()):
                 tasks.create_task(self._often_once(queue, claim))
             return True
 

@@ -110,7 +110,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[Node]:
 QUEUE, STORE = "tocsin.queue", "tocsin.store"
 JOB_KEY = "jobs_pkey or jobs_of_tenant"  # both hold the whole key
 EXPECTED = {
-    "claim": (QUEUE, {"executions_ready", JOB_KEY}),
+    "claim": (QUEUE, {"executions_ready", "executions_pkey", JOB_KEY}),
     "peek": (QUEUE, {"executions_ready"}),
     "start": (QUEUE, {"executions_pkey"}),
     "finish": (QUEUE, {"executions_pkey"}),
@@ -118,16 +118,17 @@ EXPECTED = {
     "retry": (QUEUE, {"executions_pkey"}),
     "postpone": (QUEUE, {"executions_pkey"}),
     "park": (QUEUE, {"executions_pkey"}),
-    "begun": (QUEUE, {"executions_pkey"}),
     "extend": (QUEUE, {"executions_pkey"}),
     "release": (QUEUE, {"executions_pkey"}),
     "requeue": (QUEUE, {"executions_pkey"}),
     "overdue": (QUEUE, {"executions_deadline", JOB_KEY}),
     "settled": (QUEUE, set()),
     "free_slots": (QUEUE, set()),
+    "lease_slots": (QUEUE, set()),
+    "waiting_keys": (QUEUE, {"executions_waiting"}),
     "wake_waiting": (QUEUE, {"executions_waiting"}),
-    "start_gated": (QUEUE, {"executions_pkey"}),
-    "succeed_gated": (QUEUE, {"executions_pkey"}),
+    "start_alone": (QUEUE, {"executions_pkey"}),
+    "succeed_solo": (QUEUE, {"executions_pkey"}),
     "free_floors": (QUEUE, {"executions_pkey"}),
     "pass_floors": (QUEUE, {"executions_pkey"}),
     "due_jobs": (STORE, {"jobs_to_plan"}),
@@ -145,7 +146,7 @@ KEYS = {
 
 
 # These look at what else a job has; that is little.
-OF_WHOLE_JOBS = ("start_gated", "pass_floors")
+OF_WHOLE_JOBS = ("claim", "start_alone", "pass_floors")
 
 
 @pytest.mark.parametrize("state", ["busy", "waiting", "empty"])
@@ -213,7 +214,7 @@ def test_starting_a_claim_is_a_heap_only_update_that_touches_no_index(busy: str)
             rows = await connection.fetch(statement(QUEUE, "claim"), *ahead)
             keys = [row["job_id"] for row in rows], [row["fire_at"] for row in rows], [77] * len(rows)
             before = await connection.fetchrow(counts)
-            started = await connection.fetch(statement(QUEUE, "start"), 0, *keys)
+            started = await connection.fetch(statement(QUEUE, "start"), 0, *keys, 1, None)
             after = await connection.fetchrow(counts)
         await database.close()
         assert len(started) == after["n_tup_upd"] - before["n_tup_upd"] == 150

@@ -37,7 +37,7 @@ class Claim(msgspec.Struct, gc=False):
     version: int | None
     token: int
     slot: int | None = None
-    """Which of its limit key's slots it has, if it passed the gate in this process."""
+    """Which of its limit key's slots it has."""
     fired_at: Instant | None = None
     """When it fired, if it had started before."""
     limit: Limit | None = None
@@ -71,9 +71,7 @@ class Overdue(msgspec.Struct):
     overlap: str | None
     limit_key: str | None
     tenant_id: int
-    slot: int | None = None
     fired_at: Instant | None = None
-    limit: Limit | None = None
 
     @property
     def key(self) -> ExecutionKey:

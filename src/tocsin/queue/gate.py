@@ -1,18 +1,19 @@
 """The gate in front of executions that may not simply start when they are due.
 
-Three things can hold one back, asked in this order inside one transaction: the rate of its limit key (a place is
-reserved once, and the execution comes back when that place has come), the slots of its limit key, and its own
-job's overlap policy. What passes is started; what does not is put back, skipped, or makes room, and whatever it
-had taken on the way is given back in the same transaction. Most executions find nothing in their way; they are started
-by one statement that takes what is free, and only the others are decided about one by one.
+Three things can hold one back, asked in this order: the rate of its limit key (a place is reserved once, and the execution
+comes back when that place has come), the slots of its limit key, and its own job's overlap policy. What passes is started;
+what does not is put back, skipped, or makes room, and leaves the slot that it had taken on the way.
+
+Most executions find nothing in their way, and are started by one statement. Only what is left is decided about one by one.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
+from uuid import UUID
 
-from tocsin.db.pool import Session, columns
+from tocsin.db.pool import Database, Session, columns
 from tocsin.db.statements import statement
 from tocsin.domain.instant import SECOND, Instant, parse_span
 from tocsin.domain.policy import Limit
@@ -21,64 +22,81 @@ from tocsin.queue.slots import Slots, limit_of
 
 # When nobody wakes an execution that waits for a slot or its turn, it looks again after this long.
 _LOOK_AGAIN: Final = 30 * SECOND
-_TRIES_MORE: Final = 2
-# When so many find something in their way that it is not bad luck, keys are full: so many batches do not try.
+# When so many find something in their way that it is not bad luck, so many batches do not try their luck.
+_MANY: Final = 1 / 8
 _IN_VAIN: Final = 8
 
 
 class Gate:
     """Decides about gated claims of one cell."""
 
-    def __init__(self, cell: int, slots: Slots) -> None:
+    def __init__(self, database: Database, node_id: int, cell: int, slots: Slots) -> None:
+        self._database = database
+        self._node_id = node_id
         self._cell = cell
         self._slots = slots
-        self._batches_in_vain = 0
+        self._floors_in_vain = 0
 
-    async def start(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
-        """Start what nothing holds back, without a transaction: what a crash leaves behind in the middle is a slot that is
-        healed, or a claim that is reclaimed. Whatever does not start here has yet to pass the gate."""
-        if self._batches_in_vain > 0:
-            self._batches_in_vain -= 1
+    async def start(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:
+        """Start those that may start. Some are left without a word: they were lost, or asked to stop."""
+        started = await self._start(claims, now)
+        left = [claim for claim in without(claims, started) if claim.slot is not None]
+        if left and not await self._slots.still_ours():
+            self._slots.leave(left)
+            started += await self._start(left, now)
+        left = without(claims, started)
+        if any(claim.slot is not None for claim in left):
+            self._slots.leave(left)
+            await self._slots.give_back_wanted()
+        return started
+
+    async def _start(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:
+        waiting = await self._keep_rates(claims, now)
+        refused = await self._slots.take(waiting)
+        if refused:
+            await self._park(self._database, [(claim, now + _LOOK_AGAIN) for claim in refused], "slot")
+            await self._slots.wait(refused)
+        ready = without(waiting, refused)
+        started = await self._start_all("start", [claim for claim in ready if claim.overlap is None])
+        if solo := [claim for claim in ready if claim.overlap is not None]:
+            alone = await self._start_alone(solo)
+            started += alone
+            if contested := without(solo, alone):
+                async with self._database.transaction() as session:
+                    started += await self._start_solo(session, contested, now)
+        return started
+
+    async def _start_alone(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Start those of jobs that must not overlap which have nobody in their way."""
+        if self._floors_in_vain > 0:
+            self._floors_in_vain -= 1
             return []
-        simple = [claim for claim in claims if claim.target is not None and limit_of(claim).rate is None]
-        started = await self._start_simple(session, simple) if simple else []
-        for _ in range(_TRIES_MORE):
-            unlucky = without(simple, started)
-            if not unlucky:
-                break
-            if len(unlucky) > len(simple) // 8:
-                self._batches_in_vain = _IN_VAIN
-                break
-            started += await self._start_simple(session, unlucky)
+        started = await self._start_all("start_alone", claims)
+        if len(claims) - len(started) > _MANY * len(claims):
+            self._floors_in_vain = _IN_VAIN
         return started
 
-    async def _start_simple(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
-        trying = await self._slots.propose(session, claims)
-        rows = await session.fetch(
-            _sql("start_gated"), self._cell, *keys_of(trying), [claim.slot for claim in trying]
-        )
-        started = mark_started(trying, [row[:2] for row in rows])
-        unlucky = without(trying, started)
-        if unlucky and (not started or rows[0]["taken"] > sum(claim.slot is not None for claim in started)):
-            await self._slots.give_back(session, unlucky)
-        for claim in unlucky:
-            claim.slot = None
-        return started
+    async def _start_all(self, name: str, claims: Sequence[Claim]) -> list[Claim]:
+        """What a crash leaves behind in the middle is a claim that is reclaimed."""
+        if not claims:
+            return []
+        rows = await self._database.fetch(_sql(name), self._cell, *keys_of(claims), *self._proof(claims))
+        return mark_started(claims, rows)
 
-    async def pass_through(self, session: Session, claims: Sequence[Claim], now: Instant) -> list[Claim]:
-        """Start those that may start, inside the caller's transaction."""
-        waiting = await self._keep_rates(session, claims, now)
-        refused = await self._slots.take(session, waiting)
-        await self._park(session, [(claim, now + _LOOK_AGAIN) for claim in refused], "slot")
-        turned_away = {claim.key for claim in refused}
-        waiting = [claim for claim in waiting if claim.key not in turned_away]
-        solo = [claim for claim in waiting if claim.overlap is not None]
-        started = await self._start(session, [claim for claim in waiting if claim.overlap is None])
-        if solo:
-            started += await self._start_solo(session, solo, now)
-        begun = {claim.key for claim in started}
-        await self._slots.give_back(session, [claim for claim in waiting if claim.key not in begun])
-        return started
+    def _proof(self, claims: Sequence[Claim]) -> tuple[int, int | None]:
+        """What a statement needs that starts these claims on our slots."""
+        seated = any(claim.slot is not None for claim in claims)
+        return self._node_id, (self._slots.epoch or 0) if seated else None
+
+    async def hold_floors(self, session: Session, claims: Sequence[Held]) -> None:
+        """Wait for whoever decides about the jobs of executions that are about to end. Before anything else: whoever has
+        a floor may want the executions."""
+        if ids := _solo_jobs(claims):
+            await session.execute(
+                "SELECT FROM solos WHERE cell = $1 AND job_id = ANY ($2::uuid[]) ORDER BY job_id FOR UPDATE",
+                self._cell,
+                ids,
+            )
 
     async def free_floors(self, session: Session, claims: Sequence[Held]) -> None:
         """The jobs of executions that are over have nobody on the floor. To be followed by `pass_on` after the commit."""
@@ -86,17 +104,29 @@ class Gate:
         if ids:
             await session.execute(_sql("free_floors"), self._cell, ids, fire_ats)
 
-    async def pass_on(self, session: Session, claims: Sequence[Held]) -> None:
+    async def pass_on(self, claims: Sequence[Held]) -> None:
         """What these claims held is free now, and that is committed: those who wait for it have their turn."""
-        await self._slots.wake_waiting(session, claims)
-        if ids := [claim.job_id for claim in claims if claim.overlap is not None]:
-            await session.fetchrow(_sql("pass_floors"), self._cell, ids)
+        if any(claim.limit_key is not None for claim in claims):
+            await self._slots.give_back_wanted()
+        if ids := _solo_jobs(claims):
+            await self._database.fetchrow(_sql("pass_floors"), self._cell, ids)
 
-    async def _keep_rates(self, session: Session, claims: Sequence[Claim], now: Instant) -> list[Claim]:
+    async def _keep_rates(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:
         """Reserve a place in its key's rate for each claim that has none. Returns those whose place has come."""
-        asking = [claim for claim in claims if claim.waits_for is None and limit_of(claim).rate is not None]
+        asking = [claim for claim in claims if _asks_for_rate(claim)]
         if not asking:
             return list(claims)
+        async with self._database.transaction() as session:
+            later = await self._reserve(session, asking, now)
+            await self._park(session, later, "rate")
+        for claim in asking:
+            claim.waits_for = "rate"  # asked again, it has its place
+        return without(claims, [claim for claim, _ in later])
+
+    async def _reserve(
+        self, session: Session, asking: Sequence[Claim], now: Instant
+    ) -> list[tuple[Claim, Instant]]:
+        """Returns those whose place is yet to come, and when that is."""
         gaps = {(claim.tenant_id, claim.limit_key): _gap(limit_of(claim)) for claim in asking}
         numbers = Counter((claim.tenant_id, claim.limit_key) for claim in asking)
         wanted = [(*key, timedelta(microseconds=gap), numbers[key]) for key, gap in gaps.items()]
@@ -111,14 +141,7 @@ class Gate:
             if place[key] > now:
                 later.append((claim, place[key]))
             place[key] += gaps[key]
-        await self._park(session, later, "rate")
-        parked = {claim.key for claim, _ in later}
-        return [claim for claim in claims if claim.key not in parked]
-
-    async def _start(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
-        if not claims:
-            return []
-        return mark_started(claims, await session.fetch(_sql("start"), self._cell, *keys_of(claims)))
+        return later
 
     async def _start_solo(self, session: Session, claims: Sequence[Claim], now: Instant) -> list[Claim]:
         """Start those whose job has nothing else running; decide about the others by their policy."""
@@ -126,7 +149,7 @@ class Gate:
         await session.execute(_sql("hold_solos"), self._cell, [claim.job_id for claim in claims])
         if replacing := [claim for claim in claims if claim.overlap == "replace"]:
             await session.execute(_sql("replace_solos"), self._cell, *keys_of(replacing))
-        rows = await session.fetch(_sql("grant_solos"), self._cell, *keys_of(claims))
+        rows = await session.fetch(_sql("grant_solos"), self._cell, *keys_of(claims), *self._proof(claims))
         by_key = {(claim.job_id, claim.fire_at): claim for claim in claims}
         asked = [by_key[job_id, fire_at] for job_id, fire_at, started_at in rows if started_at is None]
         started = []
@@ -152,14 +175,17 @@ class Gate:
     async def _park(self, session: Session, waiting: Sequence[tuple[Claim, Instant]], reason: str) -> None:
         """Put claims back into the queue until an instant, or until somebody brings it forward."""
         if waiting:
-            claims = [claim for claim, _ in waiting]
-            await session.execute(
-                _sql("park"),
-                self._cell,
-                *keys_of(claims),
-                [run_at for _, run_at in waiting],
-                [reason] * len(claims),
-            )
+            claims, times = [claim for claim, _ in waiting], [run_at for _, run_at in waiting]
+            await session.execute(_sql("park"), self._cell, *keys_of(claims), times, reason)
+
+
+def _solo_jobs(claims: Sequence[Held]) -> list[UUID]:
+    return [claim.job_id for claim in claims if claim.overlap is not None]
+
+
+def _asks_for_rate(claim: Claim) -> bool:
+    """Whether it has yet to get a place in its key's rate."""
+    return claim.waits_for is None and limit_of(claim).rate is not None
 
 
 def _gap(limit: Limit) -> int:

@@ -12,7 +12,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
 
-from tocsin.db.pool import Database, Session, columns
+from tocsin.db.pool import Database, columns
 from tocsin.db.statements import statement
 from tocsin.domain.instant import Instant
 from tocsin.queue.claims import (
@@ -25,11 +25,10 @@ from tocsin.queue.claims import (
     finish_columns,
     keys_of,
     mark_started,
-    without,
 )
 from tocsin.queue.gate import Gate
 from tocsin.queue.lanes import Allotment, Floors, Lane, LaneView
-from tocsin.queue.slots import Slots, knows_slot
+from tocsin.queue.slots import Slots
 
 CELL: Final = 0
 
@@ -42,8 +41,8 @@ class PostgresQueue:
         self._node_id = node_id
         self._ttl = timedelta(seconds=claim_ttl)
         self._cell = cell
-        self._slots = Slots(cell, node_id)
-        self._gate = Gate(cell, self._slots)
+        self.slots = Slots(database, node_id, cell)
+        self._gate = Gate(database, node_id, cell, self.slots)
         self.floors = Floors()
 
     async def peek(self, now: Instant, crowd: int = 0, far: Instant = 0) -> list[LaneView]:
@@ -73,7 +72,12 @@ class PostgresQueue:
             (*lane, take, self.floors.of(lane, now), farther.get(lane, until)) for lane, take in allotments
         ]
         rows = await self._database.fetch(
-            _sql("claim"), self._cell, *columns(lanes, 6), token, self._node_id, self._ttl
+            _sql("claim"),
+            self._cell,
+            *columns(lanes, 6),
+            token,
+            self._node_id,
+            self._ttl,
         )
         claims = [Claim(*row, token) for row in rows]  # type: ignore[call-arg]
         self._raise_floors(allotments, claims)
@@ -81,51 +85,28 @@ class PostgresQueue:
 
     async def start(self, claims: Sequence[Claim]) -> list[Claim]:
         """Start claims at their instant. Those that are not returned must not run."""
-        rows = await self._database.fetch(_sql("start"), self._cell, *keys_of(claims))
+        rows = await self._database.fetch(_sql("start"), self._cell, *keys_of(claims), self._node_id, None)
         return mark_started(claims, rows)
 
-    async def start_gated(self, claims: Sequence[Claim], now: Instant, *, again: bool = False) -> list[Claim]:
-        """Start claims that a limit or an overlap policy may hold back; those that are returned have passed.
-
-        `again` says that this was asked before without an answer: what passed then is not asked a second time.
-        """
-        try:
-            started = [] if again else await self._gate.start(self._database, claims)
-            if left := without(claims, started):
-                started += await self._pass_gate(left, now, again=again)
-        except BaseException:
-            self._slots.forget()  # slots made in a transaction that failed are not there
-            raise
-        await self._slots.wake_waiting(self._database, without(claims, started), refused=True)
-        return started
-
-    async def _pass_gate(self, claims: Sequence[Claim], now: Instant, *, again: bool) -> list[Claim]:
-        async with self._database.transaction() as session:
-            begun = await self._begun(session, claims) if again else []
-            left = without(claims, begun)
-            return begun + (await self._gate.pass_through(session, left, now) if left else [])
-
-    async def _begun(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
-        return mark_started(claims, await session.fetch(_sql("begun"), self._cell, *keys_of(claims)))
+    async def start_gated(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:
+        """Start claims that a limit or an overlap policy may hold back; those that are returned have passed. Asking again
+        without an answer to the first time is harmless."""
+        return await self._gate.start(claims, now)
 
     async def finish_gated(self, finishes: Sequence[Finish]) -> list[Held]:
         """Like `finish`, for gated executions: what they held is freed in the same transaction, and then passed on."""
         claims = [finish.claim for finish in finishes]
         async with self._database.transaction() as session:
-            moved = await self._finish_gated(session, finishes)
-        await self._gate.pass_on(self._database, claims)
-        return [] if moved == len(claims) else await self._not_in_history(claims)
+            await self._gate.hold_floors(session, claims)
+            row = await session.fetchrow(_sql("finish"), self._cell, *finish_columns(finishes))
+            await self._gate.free_floors(session, claims)
+        await self._pass_on(claims)
+        return [] if row and row["moved"] == len(claims) else await self._not_in_history(claims)
 
-    async def _finish_gated(self, session: Session, finishes: Sequence[Finish]) -> int:
-        claims = [finish.claim for finish in finishes]
-        return await self._end_gated(session, claims, "finish", *finish_columns(finishes))
-
-    async def _end_gated(self, session: Session, claims: Sequence[Held], name: str, *values: Any) -> int:
-        """Run the statement that ends these executions and free what they held. Returns how many it ended."""
-        row = await session.fetchrow(_sql(name), self._cell, *values)
-        await self._gate.free_floors(session, claims)
-        await self._slots.give_back(session, claims)
-        return int(row["moved"]) if row else 0
+    async def _pass_on(self, claims: Sequence[Held]) -> None:
+        """What these held is not theirs any more, and that is committed."""
+        self.slots.leave(claim for claim in claims if isinstance(claim, Claim))
+        await self._gate.pass_on(claims)
 
     async def finish(self, finishes: Sequence[Finish]) -> list[Held]:
         """Move executions to history. Returns the claims that were lost before."""
@@ -137,45 +118,40 @@ class PostgresQueue:
 
     async def succeed(self, claims: Sequence[Claim], finished_at: Instant) -> list[Held]:
         """`finish` for claims that succeeded and have nothing more to tell. Returns those that were lost before."""
-        plain = [claim for claim in claims if not claim.gated]
-        gated = [claim for claim in claims if claim.gated]
+        free = [claim for claim in claims if claim.overlap is None]
+        solo = sorted((claim for claim in claims if claim.overlap is not None), key=_by_job)
         moved = 0
-        if plain:
-            row = await self._database.one(_sql("succeed"), self._cell, *_success(plain, finished_at))
+        if free:
+            row = await self._database.one(_sql("succeed"), self._cell, *_success(free, finished_at))
             moved += row["moved"]
-        if gated and all(knows_slot(claim) for claim in gated):
-            gated.sort(key=_by_job)
-            slots = [claim.slot for claim in gated]
-            values = _success(gated, finished_at)
-            row = await self._database.one(_sql("succeed_gated"), self._cell, *values, slots)
+        if solo:
+            row = await self._database.one(_sql("succeed_solo"), self._cell, *_success(solo, finished_at))
             moved += row["moved"]
-        elif gated:
-            async with self._database.transaction() as session:
-                moved += await self._end_gated(session, gated, "succeed", *_success(gated, finished_at))
-        if gated:
-            await self._gate.pass_on(self._database, gated)
+        if gated := [claim for claim in claims if claim.gated]:
+            await self._pass_on(gated)
         return [] if moved == len(claims) else await self._not_in_history(claims)
 
     async def retry(self, agains: Sequence[Again]) -> list[Again]:
         """Put executions back for another attempt. Returns those that are not: lost before, or asked to stop."""
         claims = [again.claim for again in agains]
         times, records = [again.run_at for again in agains], [again.record for again in agains]
-        async with self._database.transaction() as session:
-            rows = await session.fetch(_sql("retry"), self._cell, *keys_of(claims), times, records)
-            kept = {row["place"] for row in rows}
-            # A slot is for running; an execution that waits for its next attempt does not hold one.
-            await self._slots.give_back(session, [claims[place] for place in kept])
-        await self._slots.wake_waiting(self._database, [claims[place] for place in kept])
+        rows = await self._database.fetch(_sql("retry"), self._cell, *keys_of(claims), times, records)
+        kept = {row["place"] for row in rows}
+        # A slot is for running; an execution that waits for its next attempt does not hold one.
+        await self._leave_slots([claims[place] for place in kept])
         return [again for place, again in enumerate(agains) if place not in kept]
+
+    async def _leave_slots(self, claims: Sequence[Claim]) -> None:
+        self.slots.leave(claims)
+        if any(claim.limit_key is not None for claim in claims):
+            await self.slots.give_back_wanted()
 
     async def postpone(self, agains: Sequence[Again]) -> list[Again]:
         """Put executions back whose call never went out. Returns those that are not: lost before, or asked to stop."""
         claims, times = [again.claim for again in agains], [again.run_at for again in agains]
-        async with self._database.transaction() as session:
-            rows = await session.fetch(_sql("postpone"), self._cell, *keys_of(claims), times)
-            kept = {row["place"] for row in rows}
-            await self._slots.give_back(session, [claims[place] for place in kept])
-        await self._slots.wake_waiting(self._database, [claims[place] for place in kept])
+        rows = await self._database.fetch(_sql("postpone"), self._cell, *keys_of(claims), times)
+        kept = {row["place"] for row in rows}
+        await self._leave_slots([claims[place] for place in kept])
         return [again for place, again in enumerate(agains) if place not in kept]
 
     async def extend(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[Claim]]:
@@ -232,14 +208,14 @@ class PostgresQueue:
             if requeues:
                 await session.fetch(_sql("requeue"), self._cell, *columns(requeues, 5))
             if finishes:
-                await self._finish_gated(session, finishes)
-            await self._slots.give_back(session, overdue)
-        await self._gate.pass_on(self._database, overdue)
+                await session.fetchrow(_sql("finish"), self._cell, *finish_columns(finishes))
+                await self._gate.free_floors(session, [finish.claim for finish in finishes])
+        await self._gate.pass_on(overdue)
         return len(requeues), len(finishes)
 
     async def heal(self) -> int:
-        """Give back slots that a crash or a cancellation left taken."""
-        return len(await self._database.fetch(_sql("heal_slots"), self._cell))
+        """Give back the slots of workers that are gone. Returns how many."""
+        return await self.slots.heal()
 
     async def _not_in_history(self, claims: Sequence[Held]) -> list[Held]:
         rows = await self._database.fetch(_sql("settled"), self._cell, *keys_of(claims))

@@ -1,151 +1,230 @@
 """The slots of limit keys: so many executions of a key run at once, over the whole fleet.
 
-A slot is a row that names the execution which has it. A worker first tries slots that it believes to be free, those
-that it gave back itself, for a whole batch in the statement that also starts it; only for what had no luck the slots
-of the key are looked through.
+A slot is a row, and a worker has it: it takes slots from the database when it needs more than it has, and lets one
+execution after the other use them, which costs nothing. It gives a slot back when somebody else wants it, or when it had
+no use for it for a while. What a dead worker had comes back when all that it had started under the key is over.
 
-Nobody waits in vain. Whoever is refused puts its execution back and then looks once more whether anybody has a slot of
-the key at all; whoever frees a slot does that first and then looks for someone who waits. Each looks when its own write
-can be seen, so at least one of the two sees the other.
+A worker that was taken for dead and comes back must not use slots that are somebody else's by now. So it has them under its
+node's epoch: whatever it starts on a slot, and whatever it does about its slots, is done by a statement that proves the
+epoch. When an answer was lost, or the epoch is another one than it was, the worker begins a new epoch with those slots that
+the database knows as its own; statements of the old one that are still on their way do nothing any more.
+
+Nobody waits in vain. Whoever is refused puts its execution back, looks once more whether a slot is free, and lets all
+workers know; whoever has a slot that it does not use any more then looks for someone who waits. Each looks when its own
+write can be seen, so at least one of the two sees the other; and should a notice be lost, unused slots go back all the same.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
 import msgspec
 
-from tocsin.db.pool import Session, columns
+from tocsin.db.pool import Database, columns
 from tocsin.db.statements import statement
 from tocsin.domain.policy import Limit, Policies
-from tocsin.queue.claims import Claim, Held, Overdue, keys_of
+from tocsin.queue.claims import Claim
 
-_KEYS_REMEMBERED: Final = 100_000
 _ANY_SLOT: Final = 32767
-_GOLDEN: Final = 0.6180339887498949  # multiples of it, without their whole part, lie far from each other
+_KEYS_REMEMBERED: Final = 100_000
 
 LimitKey = tuple[int, str]
+Asked = tuple[int, str, int, int]
+"""Tenant, key, how many slots that may have, and how many of them are wanted."""
 
 
 class Slots:
-    """Slots of one cell, and what this worker knows of them."""
+    """Slots of one cell, and which of them this worker has."""
 
-    def __init__(self, cell: int, node_id: int) -> None:
+    def __init__(self, database: Database, node_id: int, cell: int) -> None:
+        self._database = database
+        self._node_id = node_id
         self._cell = cell
-        self._own_part = node_id * _GOLDEN % 1
+        self._epoch: int | None = None
         self._made: dict[LimitKey, int] = {}
-        self._given_back: dict[LimitKey, set[int]] = {}
-        self._reached: dict[LimitKey, int] = {}
+        self._idle: dict[LimitKey, list[int]] = {}
+        self._busy: set[tuple[LimitKey, int]] = set()
+        self._leaving: set[tuple[LimitKey, int]] = set()
+        """Those that are being given back."""
+        self._used: set[LimitKey] = set()
+        """Keys that something ran under since the last sweep."""
+        self.taken: Callable[[], None] = lambda: None
+        """Called when we have more slots than before."""
 
-    async def propose(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
-        """Give each claim that needs one a slot to try: one that seems to be free. As many claims of a key as it has slots
-        at most; returned in the order of the slots."""
-        await self._make(session, claims)
-        tried: dict[LimitKey, int] = {}
-        trying: list[Claim] = []
+    @property
+    def held(self) -> bool:
+        """Whether we have any."""
+        return bool(self._idle or self._busy)
+
+    @property
+    def epoch(self) -> int | None:
+        """What proves that our slots are ours. None while we do not know which are."""
+        return self._epoch
+
+    def seat(self, claim: Claim) -> bool:
+        """Give a claim a slot that we have, if it needs one. Says whether it has what it needs."""
+        slots = limit_of(claim).max_parallel
+        if slots is None or claim.slot is not None:
+            return True
+        key = _limit_key(claim)
+        idle = self._idle.get(key)
+        if not idle or self._epoch is None:
+            return False
+        slot = idle.pop()
+        if slot > slots:  # the number has been lowered
+            idle.append(slot)
+            slot = min(idle)
+            if slot > slots:
+                return False
+            idle.remove(slot)
+        self._busy.add((key, slot))
+        claim.slot = slot
+        return True
+
+    async def take(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Give each claim a slot that needs one. Returns the claims for which there is none."""
+        missing = [claim for claim in claims if not self.seat(claim)]
+        if missing and self._epoch is None:
+            await self.adopt()
+            missing = [claim for claim in missing if not self.seat(claim)]
+        if not missing:
+            return []
+        missing.sort(key=_limit_key)  # stable: claims of one key keep their order
+        await self._lease(missing)
+        return [claim for claim in missing if not self.seat(claim)]
+
+    def leave(self, claims: Iterable[Claim]) -> None:
+        """Attempts are over, or did not begin: their slots are idle. To be followed by `give_back_wanted`."""
         for claim in claims:
-            slots = limit_of(claim).max_parallel
-            if slots is None:
-                trying.append(claim)
+            if claim.slot is None:
                 continue
             key = _limit_key(claim)
-            before = tried.get(key, 0)
-            if before < slots:
-                tried[key] = before + 1
-                known = self._given_back.get(key)
-                slot = known.pop() if known else slots + 1
-                claim.slot = slot if slot <= slots else self._next_slot(key, slots)
-                trying.append(claim)
-        trying.sort(key=_by_slot)
-        return trying
+            used, claim.slot = (key, claim.slot), None
+            if used in self._busy:  # else it is ours no longer
+                self._busy.remove(used)
+                self._idle.setdefault(key, []).append(used[1])
+                self._used.add(key)
 
-    async def take(self, session: Session, claims: Sequence[Claim]) -> list[Claim]:
-        """Take a slot for each claim that needs one, whichever is free. Returns the claims that got none."""
-        asking = [claim for claim in claims if limit_of(claim).max_parallel is not None]
-        if not asking:
-            return []
-        await self._make(session, asking)
-        asking.sort(key=_limit_key)  # stable: claims of one key keep their order
-        rows = await session.fetch(
-            _sql("take_slots"), self._cell, *columns(_wanted(asking), 5), *keys_of(asking)
-        )
-        for place, slot in rows:
-            asking[place].slot = slot
-        got = {place for place, _ in rows}
-        return [claim for place, claim in enumerate(asking) if place not in got]
+    async def still_ours(self) -> bool:
+        """Whether what we know of our slots still holds: our node was not fenced off meanwhile."""
+        row = await self._database.fetchrow("SELECT slots_epoch FROM nodes WHERE id = $1", self._node_id)
+        if row is None or row["slots_epoch"] != self._epoch:
+            self._epoch = None
+        return self._epoch is not None
 
-    async def give_back(self, session: Session, claims: Sequence[Held]) -> None:
-        """Free the slots of attempts that are over. To be followed by `wake_waiting`, once that is committed."""
-        limited = [claim for claim in claims if _may_have_slot(claim)]
-        if limited:
-            await session.execute(
-                _sql("free_slots"),
-                self._cell,
-                [claim.tenant_id for claim in limited],
-                [claim.limit_key for claim in limited],
-                *keys_of(limited),
-                [claim.slot for claim in limited],
+    async def adopt(self) -> None:
+        """Begin a new epoch with the slots that the database knows as ours."""
+        rows = await self._database.fetch(_sql("adopt_slots"), self._cell, self._node_id)
+        ours = {((row["tenant_id"], row["key"]), row["slot"]) for row in rows if row["slot"] is not None}
+        self._epoch = rows[0]["slots_epoch"] if rows else None
+        self._busy &= ours
+        self._idle = {}
+        for key, slot in ours - self._busy - self._leaving:
+            self._idle.setdefault(key, []).append(slot)
+
+    async def give_back_wanted(self) -> None:
+        """Let others have idle slots that they wait for."""
+        if self._idle:
+            rows = await self._database.fetch(_sql("waiting_keys"), self._cell)
+            await self._give_back([(tenant_id, key) for tenant_id, key in rows])
+
+    async def give_back_unused(self) -> None:
+        """Give back idle slots of keys that nothing ran under since this was last done."""
+        unused = [key for key in self._idle if key not in self._used]
+        self._used.clear()
+        await self._give_back(unused)
+
+    async def give_back_all(self) -> None:
+        """Give back everything that is idle."""
+        await self._give_back(list(self._idle))
+
+    async def wait(self, refused: Sequence[Claim]) -> None:
+        """These claims have been put back to wait for a slot: see that they do not wait in vain."""
+        await self._wake(_wanted(sorted(refused, key=_limit_key)), refused=True)
+
+    async def heal(self) -> int:
+        """Give back the slots of workers that are gone. Returns how many."""
+        await self._database.execute(_sql("fence_nodes"), self._cell)
+        rows = await self._database.fetch(_sql("heal_slots"), self._cell)
+        await self._wake_for((tenant_id, key) for tenant_id, key in rows)
+        return len(rows)
+
+    async def _lease(self, claims: Sequence[Claim]) -> None:
+        """Take slots from the database, and make more where all that there are are taken and there may be more."""
+        asked = _wanted(claims)
+        lacking = [ask for ask in asked if ask[:2] not in self._made]
+        while asked and self._epoch is not None:
+            await self._make(lacking)
+            got = await self._take_free(asked)
+            asked = lacking = [
+                (tenant_id, key, slots, number - got[tenant_id, key])
+                for tenant_id, key, slots, number in asked
+                if got[tenant_id, key] < number and self._made.get((tenant_id, key), 0) < slots
+            ]
+        self.taken()
+
+    async def _take_free(self, asked: Sequence[Asked]) -> Counter[LimitKey]:
+        """Returns how many we got of each key."""
+        epoch = self._epoch
+        try:
+            rows = await self._database.fetch(
+                _sql("lease_slots"), self._cell, *columns(asked, 4), self._node_id, epoch
             )
+        except BaseException:
+            self._epoch = None
+            raise
+        if self._epoch != epoch:
+            self._epoch = None  # who knows whether these were adopted
+            return Counter()
+        for tenant_id, key, slot in rows:
+            self._idle.setdefault((tenant_id, key), []).append(slot)
+        return Counter((tenant_id, key) for tenant_id, key, _ in rows)
 
-    async def wake_waiting(self, session: Session, claims: Sequence[Held], *, refused: bool = False) -> None:
-        """Let those try again who wait for a slot of these claims' keys, one for each claim, if so many are free. For
-        claims that were `refused` only if nobody has a slot of the key: else whoever does will see to it."""
-        self._remember(claims)
-        keys: dict[LimitKey, tuple[int, int]] = {}
-        for claim in claims:
-            if _may_have_slot(claim):
-                key = _limit_key(claim)
-                slots, number = keys.get(key, (0, 0))
-                keys[key] = max(slots, limit_of(claim).max_parallel or _ANY_SLOT), number + 1
+    async def _give_back(self, keys: Iterable[LimitKey]) -> None:
+        slots = [(*key, slot) for key in keys for slot in self._idle.pop(key, ())]
+        if not slots:
+            return
+        leaving = {((tenant_id, key), slot) for tenant_id, key, slot in slots}
+        self._leaving |= leaving
+        try:
+            rows = await self._database.fetch(
+                _sql("free_slots"), self._cell, *columns(slots, 3), self._node_id, self._epoch
+            )
+        except BaseException:
+            self._epoch = None
+            raise
+        finally:
+            self._leaving -= leaving
+        if len(rows) < len(slots):
+            self._epoch = None  # a new one has begun meanwhile, with some of these
+        await self._wake_for((tenant_id, key) for tenant_id, key in rows)
+
+    async def _make(self, lacking: Sequence[Asked]) -> None:
+        """Slots are rows. Of each key there are about as many as were ever in use at once, not as many as are allowed."""
+        if len(self._made) > _KEYS_REMEMBERED:
+            self._made.clear()
+        if lacking:
+            made = {(ask[0], ask[1]): min(ask[2], 2 * self._made.get(ask[:2], 0) + ask[3]) for ask in lacking}
+            rows = [(*key, number) for key, number in sorted(made.items())]
+            await self._database.execute(_sql("make_slots"), self._cell, *columns(rows, 3))
+            self._made |= made
+
+    async def _wake_for(self, freed: Iterable[LimitKey]) -> None:
+        """Slots of these keys are free now, and that is committed."""
+        await self._wake([(*key, _ANY_SLOT, number) for key, number in Counter(freed).items()])
+
+    async def _wake(self, keys: Sequence[Asked], *, refused: bool = False) -> None:
+        """Let those try again who wait for a slot: tenant, key, its slots, and how many of them."""
         if keys:
-            rows = [(*key, *wanted) for key, wanted in keys.items()]
-            await session.fetchrow(_sql("wake_waiting"), self._cell, *columns(rows, 4), refused)
-
-    def forget(self) -> None:
-        """Make sure of every slot again when it is next needed."""
-        self._made.clear()
-
-    def _remember(self, claims: Sequence[Held]) -> None:
-        """Slots that were given back are free again, as far as this worker knows."""
-        if len(self._given_back) > _KEYS_REMEMBERED:
-            self._given_back.clear()
-            self._reached.clear()
-        for claim in claims:
-            if claim.slot is not None:
-                self._given_back.setdefault(_limit_key(claim), set()).add(claim.slot)
-
-    async def _make(self, session: Session, claims: Sequence[Claim]) -> None:
-        """Slots are rows; they are made the first time a key is met, or when its number grew."""
-        wanted: dict[LimitKey, int] = {}
-        for claim in claims:
-            key, number = _limit_key(claim), limit_of(claim).max_parallel or 0
-            if number > max(self._made.get(key, 0), wanted.get(key, 0)):
-                wanted[key] = number
-        if wanted:
-            rows = [(tenant_id, key, number) for (tenant_id, key), number in sorted(wanted.items())]
-            await session.execute(_sql("make_slots"), self._cell, *columns(rows, 3))
-            self._made |= wanted
-
-    def _next_slot(self, key: LimitKey, slots: int) -> int:
-        """One that this worker has not tried yet, in its own part of the slots as long as that lasts: two workers that
-        try the same slot wait for each other's whole batch."""
-        reached = self._reached.get(key, 0)
-        self._reached[key] = reached + 1
-        return 1 + (int(self._own_part * slots) + reached) % slots
-
-
-def knows_slot(claim: Claim) -> bool:
-    """Whether it is known which slot the claim has, if any."""
-    if claim.limit_key is None or claim.slot is not None:
-        return True
-    return claim.policies is not None and limit_of(claim).max_parallel is None
+            await self._database.fetchrow(_sql("wake_waiting"), self._cell, *columns(keys, 4), refused)
 
 
 _NO_LIMIT: Final = Limit("")
 
 
-def limit_of(claim: Held) -> Limit:
+def limit_of(claim: Claim) -> Limit:
     """The limit in a claim's policies."""
     if claim.limit is None:
         known = claim.limit_key is not None and claim.policies is not None
@@ -158,30 +237,16 @@ def _limit_in(policies: str) -> Limit:
     return msgspec.json.decode(policies, type=Policies).limit or _NO_LIMIT
 
 
-def _limit_key(claim: Held) -> LimitKey:
+def _limit_key(claim: Claim) -> LimitKey:
     return claim.tenant_id, claim.limit_key or ""
 
 
-def _by_slot(claim: Claim) -> tuple[int, str, int]:
-    return claim.tenant_id, claim.limit_key or "", claim.slot or 0
-
-
-def _may_have_slot(claim: Held) -> bool:
-    """What a lost worker was told of the limit is not known any more."""
-    return claim.limit_key is not None and (
-        isinstance(claim, Overdue) or limit_of(claim).max_parallel is not None
-    )
-
-
-def _wanted(claims: Sequence[Claim]) -> list[tuple[int, str, int, int, int]]:
-    """Of claims sorted by key: each key with its slots, how many of the claims are its own, and how many come before."""
+def _wanted(claims: Sequence[Claim]) -> list[Asked]:
+    """Of claims sorted by key: each key with its slots, and how many of the claims are its own."""
     wanted = []
-    before = 0
     for (tenant_id, key), group in groupby(claims, _limit_key):
         own = list(group)
-        slots = max(limit_of(claim).max_parallel or 0 for claim in own)
-        wanted.append((tenant_id, key, slots, len(own), before))
-        before += len(own)
+        wanted.append((tenant_id, key, max(limit_of(claim).max_parallel or 0 for claim in own), len(own)))
     return wanted
 
 

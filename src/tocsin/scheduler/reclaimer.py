@@ -73,6 +73,7 @@ class Reclaimer:
         await self._failpoints.reach("reclaimer.wrote")
         if not requeued + ended:
             return Report(again_at=now + _SHORTEST)  # somebody else has them
+        self._healed_at = 0  # the slots of those that ran them
         self._telemetry.reclaimed.inc(requeued + ended)
         _log.warning("claims.reclaimed", requeued=requeued, ended=ended)
         return Report(done=requeued + ended, again_at=AGAIN_NOW)
@@ -89,6 +90,7 @@ class Reclaimer:
             _log.warning("claims.released", count=released)
         if released < _BATCH:
             self._workers = alive
+            self._healed_at = 0
         return released
 
     def _soon(self, deadline: Instant, now: Instant) -> Instant:

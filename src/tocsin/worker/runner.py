@@ -69,6 +69,8 @@ class Runner:
         self._alarm = Alarm(clock, self._fire)
         self._armed_calls = 0
         self.freed: Callable[[], None] = lambda: None
+        self.abandoned: Callable[[Claim], None] = lambda _: None
+        """Called with a claim whose attempt is over without an outcome."""
 
     @property
     def free(self) -> int:
@@ -168,8 +170,9 @@ class Runner:
         try:
             outcome = await self._call(claim, call)
         except asyncio.CancelledError:
-            if key not in self._tasks:
-                return  # abandoned: the claim is somebody else's, and so is the outcome
+            if key not in self._tasks:  # the claim is somebody else's, and so is the outcome
+                self.abandoned(claim)
+                return
             outcome = _CANCELLED
         self._tasks.pop(key, None)
         now = self._clock.now()

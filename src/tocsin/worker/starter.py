@@ -55,12 +55,12 @@ class Starter:
             await self._start(due, now)
         return Report(done=len(due), again_at=AGAIN_NOW if due else self._timetable.next_at())
 
-    async def _start_by_kind(self, due: list[Claim], now: Instant, *, again: bool) -> list[Claim]:
+    async def _start_by_kind(self, due: list[Claim], now: Instant) -> list[Claim]:
         plain = [claim for claim in due if not claim.gated]
         gated = [claim for claim in due if claim.gated]
         started = await self._queue.start(plain) if plain else []
         if gated:
-            started += await self._queue.start_gated(gated, now, again=again)
+            started += await self._queue.start_gated(gated, now)
         return started
 
     def _take_due(self, now: Instant) -> list[Claim]:
@@ -75,8 +75,8 @@ class Starter:
 
     async def _start(self, due: list[Claim], now: Instant) -> None:
         await self._failpoints.reach("starter.before")
-        again, self._unanswered = bool(self._unanswered), due
-        started = await self._start_by_kind(due, now, again=again)
+        self._unanswered = due
+        started = await self._start_by_kind(due, now)
         self._unanswered = []
         await self._failpoints.reach("starter.started")
         self._telemetry.not_started.inc(len(due) - len(started))

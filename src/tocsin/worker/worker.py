@@ -30,6 +30,7 @@ from tocsin.worker.claimer import Claimer
 from tocsin.worker.heartbeat import Heartbeat
 from tocsin.worker.runner import Caller, Runner
 from tocsin.worker.settler import Settler
+from tocsin.worker.slot_keeper import SlotKeeper
 from tocsin.worker.starter import Starter
 from tocsin.worker.timetable import Timetable
 
@@ -87,12 +88,13 @@ class Worker:
         self._starting = Loop(self.starter, clock)
         self._settling = Loop(self.settler, clock)
         self._beating = Loop(self.heartbeat, clock)
+        self._keeping = Loop(SlotKeeper(queue.slots), clock)
         self._wire()
 
     @property
     def loops(self) -> list[Loop]:
         """What must be running."""
-        return [self._claiming, self._starting, self._settling, self._beating]
+        return [self._claiming, self._starting, self._settling, self._beating, self._keeping]
 
     def heard(self, renewal: Renewal) -> None:
         """The node's heartbeat learned who else works: our share of tenants' limits follows."""
@@ -101,6 +103,7 @@ class Worker:
     def listen(self, notices: Notices) -> None:
         """Let notices from the database wake the parts they concern."""
         notices.on("ready", _both(self.claimer.forget_look, self._claiming.wake))
+        notices.on("slots", self._keeping.wake)
         notices.on("stop", _both(self.heartbeat.look_for_stops, self._beating.wake))
 
     async def drain(self) -> None:
@@ -119,11 +122,13 @@ class Worker:
                 if not self.settler.backlog:
                     break
                 await self.settler.run_once(0)
+            await self._queue.slots.give_back_all()
         except Unavailable as error:
             # What could not be written down passes its deadline and is reclaimed by others.
             _log.warning("worker.drained_partly", error=str(error), unsettled=self.settler.backlog)
         self._settling.stop()
         self._beating.stop()
+        self._keeping.stop()
 
     async def _pause_gone(self, claim: Claim, reason: str) -> bool:
         if self._control is None or claim.target is None:
@@ -136,6 +141,8 @@ class Worker:
         self.settler.settled = self._room_made
         self.settler.requeued = _both(self.claimer.forget_look, self._claiming.wake)
         self.runner.freed = self._room_made
+        self._queue.slots.taken = self._keeping.wake
+        self.runner.abandoned = self._abandoned
 
     def _room_made(self) -> None:
         """Wake those that had no room, once there is enough for a batch worth its statement."""
@@ -143,6 +150,11 @@ class Worker:
             self._claiming.wake()
         if self.timetable and self.runner.free == 1:
             self._starting.wake()
+
+    def _abandoned(self, claim: Claim) -> None:
+        """Its slot is not in use any more; whoever waits for it may have it."""
+        self._queue.slots.leave([claim])
+        self._keeping.wake()
 
     def _waiting(self) -> Iterable[Claim]:
         return (*self.timetable, *self.settler.claims())

@@ -2,30 +2,47 @@
 -- Locks: the chosen rows, skipping any that another worker holds. Index: executions_ready, one range per lane,
 -- entered at the lane's floor so that dead entries below it are never walked. What is due by the database's
 -- clock is started in the same statement; the rest is held by the worker until its instant.
+-- What is under a limit key has to pass the gate. What must not overlap is started if its job has nothing else that is due or claimed; it then has the floor. Not under
+-- `collapse` and `replace`: who decides about those needs rows of other workers while it keeps others from the floor, and
+-- might wait for rows that are locked here while this waits for the floor.
 -- Zero rows: nothing ready in these lanes.
 WITH lane AS (
     SELECT *
     FROM unnest($2::text[], $3::smallint[], $4::integer[], $5::integer[], $6::timestamptz[], $7::timestamptz[])
         AS l (queue, priority, tenant_id, take, floor, until)
+), chosen AS MATERIALIZED (
+    SELECT ready.ctid, ready.solo
+    FROM lane CROSS JOIN LATERAL (
+        SELECT r.ctid, r.overlap IN ('skip', 'queue') AND r.limit_key IS NULL AS solo FROM executions r
+        WHERE r.cell = $1 AND r.queue = lane.queue AND r.priority = lane.priority
+          AND r.tenant_id = lane.tenant_id AND r.claim_token IS NULL
+          AND r.run_at >= lane.floor AND r.run_at <= lane.until
+        ORDER BY r.run_at
+        LIMIT lane.take
+        FOR UPDATE SKIP LOCKED
+    ) AS ready
+), floor AS (
+    INSERT INTO solos (cell, job_id, fire_at)
+    SELECT e.cell, e.job_id, e.fire_at FROM executions e
+    WHERE e.ctid = ANY (ARRAY (SELECT c.ctid FROM chosen c WHERE c.solo))
+      AND e.run_at <= tocsin_now() AND (e.start_by IS NULL OR e.start_by > tocsin_now())
+      AND NOT EXISTS (
+        SELECT FROM executions w
+        WHERE w.cell = ANY (ARRAY[e.cell]) AND w.job_id = e.job_id AND w.fire_at <> e.fire_at
+          AND (w.fire_at < e.fire_at OR w.due_at <= tocsin_now() OR coalesce(w.claim_token, -1) <> -1)
+        OFFSET 0)
+    ORDER BY e.job_id
+    ON CONFLICT DO NOTHING
+    RETURNING job_id
 ), claimed AS (
     UPDATE executions e
     SET claim_token = $8, node_id = $9,
         deadline_at = greatest(e.run_at, tocsin_now()) + $10::interval,
         started_at = CASE WHEN e.run_at <= tocsin_now() AND (e.start_by IS NULL OR e.start_by > tocsin_now())
-                          AND e.overlap IS NULL AND e.limit_key IS NULL
+                          AND e.limit_key IS NULL
+                          AND (e.overlap IS NULL OR e.job_id IN (SELECT job_id FROM floor))
                      THEN tocsin_now() END
-    WHERE e.ctid = ANY (ARRAY (
-        SELECT ready.ctid
-        FROM lane CROSS JOIN LATERAL (
-            SELECT r.ctid FROM executions r
-            WHERE r.cell = $1 AND r.queue = lane.queue AND r.priority = lane.priority
-              AND r.tenant_id = lane.tenant_id AND r.claim_token IS NULL
-              AND r.run_at >= lane.floor AND r.run_at <= lane.until
-            ORDER BY r.run_at
-            LIMIT lane.take
-            FOR UPDATE SKIP LOCKED
-        ) AS ready
-    ))
+    WHERE e.ctid = ANY (ARRAY (SELECT ctid FROM chosen))
     RETURNING e.cell, e.job_id, e.fire_at, e.tenant_id, e.queue, e.priority, e.due_at, e.run_at, e.start_by,
               e.deadline_at, e.started_at, e.attempt, e.earlier_attempts, e.overlap, e.limit_key, e.waits_for,
               e.origin_fire_at

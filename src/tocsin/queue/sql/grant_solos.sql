@@ -6,7 +6,10 @@
 -- attempt) comes before both: an earlier one may wait for it.
 -- Returns all that may ask, without a start time, and those that started, with one: joining the two would compare
 -- each with each. What is not returned at all was lost.
-WITH asked AS (
+-- Slots are good as long as the worker's node has not been fenced off ($6: the epoch; NULL if no claim needs one).
+WITH me AS MATERIALIZED (
+    SELECT FROM nodes n WHERE n.id = $5 AND n.slots_epoch = $6 FOR KEY SHARE
+), asked AS (
     SELECT s.job_id, s.fire_at, s.token, s.place, e.overlap
     FROM (
         SELECT $1::smallint AS cell, g.* FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[])
@@ -15,6 +18,7 @@ WITH asked AS (
     JOIN executions e ON e.cell = ANY (ARRAY[s.cell]) AND e.job_id = s.job_id AND e.fire_at = s.fire_at
     WHERE e.claim_token IS NOT DISTINCT FROM s.token AND NOT e.cancel_requested
       AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > tocsin_now())
+      AND ($6::bigint IS NULL OR EXISTS (SELECT FROM me))
     ORDER BY s.job_id, s.fire_at
     FOR UPDATE OF e
 ), first AS (

@@ -1,7 +1,19 @@
--- Give back slots whose attempt is over although nobody said so: the worker died, or the execution was cancelled.
--- Called by the reclaimer now and then. A slot is right as long as its execution runs under the same claim.
-UPDATE limit_slots s SET job_id = NULL, fire_at = NULL, claim_token = NULL
-WHERE s.cell = $1 AND s.job_id IS NOT NULL AND NOT EXISTS (
-    SELECT FROM executions e
-    WHERE e.cell = s.cell AND e.job_id = s.job_id AND e.fire_at = s.fire_at AND e.claim_token = s.claim_token)
-RETURNING s.tenant_id
+-- Give back slots whose worker is gone, once nothing of the key runs any more that it had started: what it was doing when
+-- it vanished may go on until the claim's deadline. Called by PostgresQueue.heal after `fence_nodes`.
+-- A worker that came back and has adopted a slot meanwhile keeps it: the epoch on the row is another one by then.
+WITH lost AS MATERIALIZED (
+    SELECT s.ctid, s.epoch, s.node_id, s.tenant_id, s.key
+    FROM slots s
+    WHERE s.cell = $1 AND s.epoch IS NOT NULL AND NOT EXISTS (SELECT FROM nodes n WHERE n.slots_epoch = s.epoch)
+), running AS MATERIALIZED (
+    SELECT DISTINCT e.node_id, e.tenant_id, e.limit_key
+    FROM executions e
+    WHERE e.cell = $1 AND e.claim_token IS NOT NULL AND e.started_at IS NOT NULL AND e.limit_key IS NOT NULL
+      AND EXISTS (SELECT FROM lost)
+)
+UPDATE slots s SET node_id = NULL, epoch = NULL
+FROM lost l
+WHERE s.ctid = l.ctid AND s.epoch = l.epoch
+  AND NOT EXISTS (
+    SELECT FROM running r WHERE r.node_id = l.node_id AND r.tenant_id = l.tenant_id AND r.limit_key = l.key)
+RETURNING s.tenant_id, s.key

@@ -1,0 +1,32 @@
+"""Gives slots of limit keys back that this worker has and does not use: at once when somebody waits for one, and in any
+case when nothing ran under the key for a while. A worker without such slots asks the database nothing.
+"""
+
+from typing import Final
+
+from tocsin.domain.instant import SECOND, Instant, Span
+from tocsin.queue.slots import Slots
+from tocsin.service import Report
+
+_KEPT: Final[Span] = 2 * SECOND
+
+
+class SlotKeeper:
+    """Runs when the worker took slots, now and then as long as it has some, and when a notice says that somebody waits."""
+
+    name = "slot_keeper"
+    interval = 60.0
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._swept_at: Instant = 0
+
+    async def run_once(self, now: Instant) -> Report:
+        """Give back what is wanted; now and then also what is not used."""
+        if self._slots.held and self._slots.epoch is None:
+            await self._slots.adopt()  # what nobody remembers would never go back
+        await self._slots.give_back_wanted()
+        if now - self._swept_at >= _KEPT:
+            self._swept_at = now
+            await self._slots.give_back_unused()
+        return Report(again_at=self._swept_at + _KEPT if self._slots.held else None)
