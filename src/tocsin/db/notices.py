@@ -21,7 +21,7 @@ _log = structlog.get_logger()
 
 
 class Notices:
-    """Wakes whoever registered for a word: `ready`, `plan`, `shards`, `stop`."""
+    """Wakes whoever registered for a word: `ready`, `plan`, `shards`, `slots`, `stop` and others."""
 
     def __init__(self, url: str, name: str) -> None:
         self._url = url
