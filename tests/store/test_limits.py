@@ -24,6 +24,7 @@ from tocsin.queue.gate import Gate
 from tocsin.queue.lanes import Allotment, Lane
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.store.jobs import JobStore, NewJob
+from tocsin.worker.slot_keeper import SlotKeeper
 
 LANE = Lane("default", 5, 1)
 
@@ -246,6 +247,31 @@ def test_slots_of_which_the_answer_was_lost_are_found_again(
             assert await held_slots(database, queue) == 1
             _, started = await claim_and_start(queue, 1)
             assert len(started) == 1
+
+    uvloop.run(scenario())
+
+
+def test_slots_that_could_not_be_given_back_are_not_forgotten(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("one", max_parallel=1), 1)
+            [queue] = await workers(database, 1)
+            _, started = await claim_and_start(queue, 1)
+            assert await queue.succeed(started, system_now()) == []
+
+            async def away(*_: Any) -> list[Any]:
+                raise Unavailable("the database is away")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(database, "fetch", away)
+                with pytest.raises(Unavailable):
+                    await queue.slots.give_back_all()
+            keeper, now = SlotKeeper(queue.slots), system_now()
+            for run in range(3):
+                await keeper.run_once(now + run * 10 * SECOND)
+            assert await held_slots(database, queue) == 0, "nobody will ever have this slot"
 
     uvloop.run(scenario())
 

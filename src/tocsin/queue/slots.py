@@ -43,6 +43,8 @@ class Slots:
         self._node_id = node_id
         self._cell = cell
         self._epoch: int | None = None
+        self.unsure = False
+        """Whether there may be slots of ours that we do not know of."""
         self._made: dict[LimitKey, int] = {}
         self._idle: dict[LimitKey, list[int]] = {}
         self._busy: set[tuple[LimitKey, int]] = set()
@@ -111,7 +113,7 @@ class Slots:
         """Whether what we know of our slots still holds: our node was not fenced off meanwhile."""
         row = await self._database.fetchrow("SELECT slots_epoch FROM nodes WHERE id = $1", self._node_id)
         if row is None or row["slots_epoch"] != self._epoch:
-            self._epoch = None
+            self._lose_track()
         return self._epoch is not None
 
     async def adopt(self) -> None:
@@ -119,6 +121,7 @@ class Slots:
         rows = await self._database.fetch(_sql("adopt_slots"), self._cell, self._node_id)
         ours = {((row["tenant_id"], row["key"]), row["slot"]) for row in rows if row["slot"] is not None}
         self._epoch = rows[0]["slots_epoch"] if rows else None
+        self.unsure = False
         self._busy &= ours
         self._idle = {}
         for key, slot in ours - self._busy - self._leaving:
@@ -173,10 +176,10 @@ class Slots:
                 _sql("lease_slots"), self._cell, *columns(asked, 4), self._node_id, epoch
             )
         except BaseException:
-            self._epoch = None
+            self._lose_track()
             raise
         if self._epoch != epoch:
-            self._epoch = None  # who knows whether these were adopted
+            self._lose_track()  # who knows whether these were adopted
             return Counter()
         for tenant_id, key, slot in rows:
             self._idle.setdefault((tenant_id, key), []).append(slot)
@@ -193,13 +196,17 @@ class Slots:
                 _sql("free_slots"), self._cell, *columns(slots, 3), self._node_id, self._epoch
             )
         except BaseException:
-            self._epoch = None
+            self._lose_track()
             raise
         finally:
             self._leaving -= leaving
         if len(rows) < len(slots):
-            self._epoch = None  # a new one has begun meanwhile, with some of these
+            self._lose_track()  # a new one has begun meanwhile, with some of these
         await self._wake_for((tenant_id, key) for tenant_id, key in rows)
+
+    def _lose_track(self) -> None:
+        self._epoch = None
+        self.unsure = True
 
     async def _make(self, lacking: Sequence[Asked]) -> None:
         """Slots are rows. Of each key there are about as many as were ever in use at once, not as many as are allowed."""

@@ -23,7 +23,7 @@ class SlotKeeper:
 
     async def run_once(self, now: Instant) -> Report:
         """Give back what is wanted; now and then also what is not used."""
-        if self._slots.held and self._slots.epoch is None:
+        if self._slots.unsure:
             await self._slots.adopt()  # what nobody remembers would never go back
         await self._slots.give_back_wanted()
         if now - self._swept_at >= _KEPT:
