@@ -55,7 +55,7 @@ class Gate:
         refused = await self._slots.take(waiting)
         if refused:
             await self._park(self._database, [(claim, now + _LOOK_AGAIN) for claim in refused], "slot")
-            await self._slots.wait(refused)
+            await self._slots.look_after(refused)
         ready = without(waiting, refused)
         started = await self._start_all("start", [claim for claim in ready if claim.overlap is None])
         if solo := [claim for claim in ready if claim.overlap is not None]:

@@ -65,7 +65,7 @@ class Slots:
         """What proves that our slots are ours. None while we do not know which are."""
         return self._epoch
 
-    def seat(self, claim: Claim) -> bool:
+    def _seat(self, claim: Claim) -> bool:
         """Give a claim a slot that we have, if it needs one. Says whether it has what it needs."""
         slots = limit_of(claim).max_parallel
         if slots is None or claim.slot is not None:
@@ -87,15 +87,15 @@ class Slots:
 
     async def take(self, claims: Sequence[Claim]) -> list[Claim]:
         """Give each claim a slot that needs one. Returns the claims for which there is none."""
-        missing = [claim for claim in claims if not self.seat(claim)]
+        missing = [claim for claim in claims if not self._seat(claim)]
         if missing and self._epoch is None:
             await self.adopt()
-            missing = [claim for claim in missing if not self.seat(claim)]
+            missing = [claim for claim in missing if not self._seat(claim)]
         if not missing:
             return []
         missing.sort(key=_limit_key)  # stable: claims of one key keep their order
         await self._lease(missing)
-        return [claim for claim in missing if not self.seat(claim)]
+        return [claim for claim in missing if not self._seat(claim)]
 
     def leave(self, claims: Iterable[Claim]) -> None:
         """Attempts are over, or did not begin: their slots are idle. To be followed by `give_back_wanted`."""
@@ -143,7 +143,7 @@ class Slots:
         """Give back everything that is idle."""
         await self._give_back(list(self._idle))
 
-    async def wait(self, refused: Sequence[Claim]) -> None:
+    async def look_after(self, refused: Sequence[Claim]) -> None:
         """These claims have been put back to wait for a slot: see that they do not wait in vain."""
         await self._wake(_wanted(sorted(refused, key=_limit_key)), refused=True)
 

@@ -1,5 +1,5 @@
--- Slots of limit keys are had by workers, for as long as they have use for them, instead of by executions: an execution
--- under a key that has room costs no more than any other.
+-- Slots of limit keys are had by workers, for as long as they have use for them, instead of by executions: while a key has
+-- room, nothing is written about slots when an execution starts or ends.
 
 -- Under which number a node has its slots. It changes when the node is taken for dead; no number is used twice.
 CREATE SEQUENCE slots_epochs;
