@@ -16,7 +16,7 @@ from tocsin.domain.errors import Unavailable
 from tocsin.domain.ids import new_job_id, shard_of
 from tocsin.domain.instant import SECOND, format_instant
 from tocsin.domain.job import Definition
-from tocsin.domain.policy import Limit, Policies
+from tocsin.domain.policy import Limit, Overlap, Policies
 from tocsin.domain.schedule import Schedule
 from tocsin.domain.target import NoopTarget
 from tocsin.queue.claims import Claim, Finish, Overdue, Requeue
@@ -38,9 +38,10 @@ async def opened(url: str, size: int = 8) -> AsyncIterator[Database]:
         await database.close()
 
 
-async def add(database: Database, limit: Limit, count: int) -> None:
+async def add(database: Database, limit: Limit, count: int, overlap: Overlap = Overlap.ALLOW) -> None:
     now = system_now()
-    definition = Definition(Schedule(at=format_instant(now)), NoopTarget(), policies=Policies(limit=limit))
+    policies = Policies(limit=limit, overlap=overlap)
+    definition = Definition(Schedule(at=format_instant(now)), NoopTarget(), policies=policies)
     jobs = []
     for _ in range(count):
         job_id = new_job_id(now)
@@ -383,5 +384,149 @@ def test_a_limited_execution_whose_job_was_deleted_meanwhile_passes_to_be_ended(
             [queue] = await workers(database, 1)
             _, started = await claim_and_start(queue, 1)
             assert [claim.target for claim in started] == [None]
+
+    uvloop.run(scenario())
+
+
+async def with_idle_slots(queue: PostgresQueue, number: int) -> None:
+    """So many executions have run, and the worker has their slots."""
+    _, started = await claim_and_start(queue, number)
+    assert len(started) == number
+    assert await queue.succeed(started, system_now()) == []
+
+
+def test_a_claim_starts_what_the_worker_has_idle_slots_for_and_no_more(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("k", max_parallel=5), 8)
+            queue, other = await workers(database, 2)
+            await with_idle_slots(queue, 2)
+            claims = await claim(queue, 4)
+            started = [claim for claim in claims if claim.started_at is not None]
+            assert len(claims) == 4
+            assert {claim.slot for claim in started} == {1, 2}
+            assert [claim.slot for claim in claims if claim not in started] == [None, None]
+            assert [claim.started_at for claim in await claim(other, 1)] == [None], (
+                "another's slots are not its own"
+            )
+            assert await queue.succeed(started, system_now()) == []
+            assert await held_slots(database, queue) == 2
+
+    uvloop.run(scenario())
+
+
+def test_an_offer_of_slots_starts_no_job_whose_own_limit_does_not_allow_it(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("k", max_parallel=3), 3)
+            [queue] = await workers(database, 1)
+            await with_idle_slots(queue, 3)
+            await add(database, Limit("k", max_parallel=2), 1)
+            await add(database, Limit("k", max_parallel=3, rate=1, per="1h"), 1)
+            await add(database, Limit("k", rate=1, per="1h"), 1)
+            claims = await claim(queue, 3)
+            assert [claim.started_at for claim in claims] == [None] * 3
+            assert [claim.slot for claim in claims] == [None] * 3
+
+    uvloop.run(scenario())
+
+
+def test_a_worker_that_was_taken_for_dead_offers_its_slots_in_vain(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("one", max_parallel=1), 3)
+            frozen, other = await workers(database, 2)
+            await with_idle_slots(frozen, 1)
+            await vanish(database, frozen)
+            assert await other.heal() == 1
+            _, [_] = await claim_and_start(other, 1)
+            [held] = await claim(frozen, 1)
+            assert held.started_at is None, "two run at once"
+
+    uvloop.run(scenario())
+
+
+@pytest.mark.parametrize("overlap", [Overlap.SKIP, Overlap.QUEUE])
+def test_what_needs_a_slot_and_the_floor_gets_both_in_the_claim(url: str, overlap: Overlap) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("k", max_parallel=2), 2)
+            [queue] = await workers(database, 1)
+            await with_idle_slots(queue, 2)
+            await add(database, Limit("k", max_parallel=2), 3, overlap)
+            # One-offs never overlap, so the store leaves the policy out of their executions; the statement does not care.
+            await database.execute("UPDATE executions SET overlap = $1", overlap.value)
+            claims = await claim(queue, 3)
+            started = [claim for claim in claims if claim.started_at is not None]
+            assert len(started) == 2
+            floors = await database.fetch("SELECT job_id FROM solos")
+            assert {row["job_id"] for row in floors} == {claim.job_id for claim in started}
+            assert await queue.succeed(started, system_now()) == []
+            assert await database.fetch("SELECT job_id FROM solos") == []
+
+    uvloop.run(scenario())
+
+
+def test_slots_of_a_claim_without_an_answer_are_not_used_until_it_is_over(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("k", max_parallel=2), 6)
+            [queue] = await workers(database, 1, claim_ttl=1)
+            [other] = await workers(database, 1)
+            await with_idle_slots(queue, 2)
+            keeper = SlotKeeper(queue.slots)
+            fetch = database.fetch
+
+            async def unanswered(query: str, *values: Any) -> list[Any]:
+                await fetch(query, *values)
+                raise Unavailable("the answer was lost")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(database, "fetch", unanswered)
+                with pytest.raises(Unavailable):
+                    await claim(queue, 1)
+            await keeper.run_once(system_now())
+            running = "SELECT count(*) AS n FROM executions WHERE started_at IS NOT NULL"
+            assert (await database.one(running))["n"] == 1, "the claim was made all the same"
+            assert await claim_and_start(queue, 2) == (2, []), "more run than may"
+            while await other.reclaim(10, again) != (1, 0):
+                await asyncio.sleep(0.02)
+            await keeper.run_once(system_now() + 10 * SECOND)
+            assert await held_slots(database, queue) == 0, (
+                "those who wait get them when nothing runs on them any more"
+            )
+            _, started = await claim_and_start(other, 9)
+            assert len(started) == 2
+
+    uvloop.run(scenario())
+
+
+def test_who_begins_to_wait_while_slots_are_offered_gets_one_when_the_claim_has_no_use_for_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("one", max_parallel=1), 2)
+            queue, other = await workers(database, 2)
+            await with_idle_slots(queue, 1)
+            keeper = SlotKeeper(queue.slots)
+            wakes: list[str] = []
+            queue.slots.taken = lambda: wakes.append("wake")
+            fetch = database.fetch
+
+            async def meanwhile(query: str, *values: Any) -> list[Any]:
+                monkeypatch.setattr(database, "fetch", fetch)
+                assert await claim_and_start(other, 1) == (1, [])
+                await keeper.run_once(system_now())  # the notice has come
+                return await fetch(query, *values)
+
+            monkeypatch.setattr(database, "fetch", meanwhile)
+            assert await claim(queue, 1) == []
+            assert wakes, "nobody looks again who waits"
+            await keeper.run_once(system_now())
+            _, started = await claim_and_start(other, 1)
+            assert len(started) == 1
 
     uvloop.run(scenario())

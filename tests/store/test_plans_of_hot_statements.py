@@ -178,7 +178,7 @@ def test_a_hot_statement_goes_by_its_index_and_never_over_a_whole_table(
 
 
 def claim_arguments(queue: str, take: int, floor: int, until: int) -> list[Any]:
-    return [0, [queue], [5], [1], [take], [floor], [until], 77, 1, timedelta(seconds=10)]
+    return [0, [queue], [5], [1], [take], [floor], [until], 77, 1, timedelta(seconds=10), None, None]
 
 
 def test_a_claim_locks_exactly_the_rows_it_returns(busy: str) -> None:

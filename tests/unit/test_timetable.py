@@ -114,6 +114,15 @@ def test_what_joins_a_crowd_that_has_left_is_started_in_its_time() -> None:
     assert timetable.pop_due(DUE, 10) == [late]
 
 
+def test_late_at_the_gate_is_what_is_gated_due_and_not_taken_out() -> None:
+    timetable = Timetable()
+    gated = [claim(number, DUE + number % 2, target=NOOP, overlap="skip") for number in range(10)]
+    timetable.add([*gated, *(claim(number, DUE, target=NOOP) for number in range(10, 20))])
+    assert [timetable.late_at_gate(now) for now in (DUE - 1, DUE, DUE + 1)] == [0, 5, 10]
+    timetable.pop_due(DUE + 1, 20)
+    assert timetable.late_at_gate(DUE + 1) == 0
+
+
 def claim(number: int, run_at: int, **values: object) -> Claim:
     """A claim told apart by its fire time."""
     nothing = dict.fromkeys(Claim.__struct_fields__)

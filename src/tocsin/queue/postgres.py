@@ -71,15 +71,16 @@ class PostgresQueue:
         lanes = [
             (*lane, take, self.floors.of(lane, now), farther.get(lane, until)) for lane, take in allotments
         ]
-        rows = await self._database.fetch(
-            _sql("claim"),
-            self._cell,
-            *columns(lanes, 6),
-            token,
-            self._node_id,
-            self._ttl,
-        )
+        offer = self.slots.offer()
+        try:
+            rows = await self._database.fetch(
+                _sql("claim"), self._cell, *columns(lanes, 6), token, self._node_id, self._ttl, *offer
+            )
+        except BaseException:
+            self.slots.doubt(token)
+            raise
         claims = [Claim(*row, token) for row in rows]  # type: ignore[call-arg]
+        self.slots.accept(claims)
         self._raise_floors(allotments, claims)
         return claims
 

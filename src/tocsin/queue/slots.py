@@ -4,6 +4,10 @@ A slot is a row, and a worker has it: it takes slots from the database when it n
 execution after the other use them, which costs nothing. It gives a slot back when somebody else wants it, or when it had
 no use for it for a while. What a dead worker had comes back when all that it had started under the key is over.
 
+Most executions do not even have to ask: with each claim the worker offers the slots that are idle, and what is due is started
+on them by the claim itself. Until the answer has come they are nobody else's. Should it be lost, they stay out of use until
+nothing has that claim's token any more.
+
 A worker that was taken for dead and comes back must not use slots that are somebody else's by now. So it has them under its
 node's epoch: whatever it starts on a slot, and whatever it does about its slots, is done by a statement that proves the
 epoch. When an answer was lost, or the epoch is another one than it was, the worker begins a new epoch with those slots that
@@ -17,7 +21,7 @@ write can be seen, so at least one of the two sees the other; and should a notic
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final
 
 import msgspec
@@ -30,7 +34,10 @@ from tocsin.queue.claims import Claim
 _ANY_SLOT: Final = 32767
 _KEYS_REMEMBERED: Final = 100_000
 
+_KEYS_OFFERED: Final = 2000
+
 LimitKey = tuple[int, str]
+Slot = tuple[LimitKey, int]
 Asked = tuple[int, str, int, int]
 """Tenant, key, how many slots that may have, and how many of them are wanted."""
 
@@ -47,9 +54,17 @@ class Slots:
         """Whether there may be slots of ours that we do not know of."""
         self._made: dict[LimitKey, int] = {}
         self._idle: dict[LimitKey, list[int]] = {}
-        self._busy: set[tuple[LimitKey, int]] = set()
-        self._leaving: set[tuple[LimitKey, int]] = set()
+        self._busy: set[Slot] = set()
+        self._leaving: set[Slot] = set()
         """Those that are being given back."""
+        self._offered: dict[LimitKey, list[int]] = {}
+        """Those that a claim on its way may use."""
+        self._doubtful: dict[int, set[Slot]] = {}
+        """Those that a claim may be using whose answer was lost, by its token."""
+        self._short: set[LimitKey] = set()
+        """Keys that had too few slots since the last sweep."""
+        self._owed = False
+        """Whether somebody may wait for slots that were offered to a claim just then."""
         self._used: set[LimitKey] = set()
         """Keys that something ran under since the last sweep."""
         self.taken: Callable[[], None] = lambda: None
@@ -58,7 +73,7 @@ class Slots:
     @property
     def held(self) -> bool:
         """Whether we have any."""
-        return bool(self._idle or self._busy)
+        return bool(self._idle or self._busy or self._offered or self._doubtful)
 
     @property
     def epoch(self) -> int | None:
@@ -93,9 +108,56 @@ class Slots:
             missing = [claim for claim in missing if not self._seat(claim)]
         if not missing:
             return []
-        missing.sort(key=_limit_key)  # stable: claims of one key keep their order
         await self._lease(missing)
-        return [claim for claim in missing if not self._seat(claim)]
+        refused = [claim for claim in missing if claim.slot is None]
+        self._short.update(map(_limit_key, refused))
+        return refused
+
+    def offer(self) -> tuple[str | None, int | None]:
+        """Idle slots on which a claim may start executions at once, of keys that are in use and not contended: how many of
+        each key and the highest of them, and the epoch. To be followed by `accept` or `doubt`."""
+        if self._epoch is None or self._owed:
+            return None, None
+        keys = (key for key in self._used if key not in self._short and self._idle.get(key))
+        self._offered = {key: self._idle.pop(key) for key in islice(keys, _KEYS_OFFERED)}
+        if not self._offered:
+            return None, None
+        numbers = {f"{key[0]}:{key[1]}": (len(slots), max(slots)) for key, slots in self._offered.items()}
+        return msgspec.json.encode(numbers).decode(), self._epoch
+
+    def accept(self, claims: Iterable[Claim]) -> None:
+        """The answer to an offer: those of the claims which have been started are on slots of it."""
+        if not self._offered:
+            return
+        for claim in claims:
+            if claim.started_at is None or claim.limit_key is None:
+                continue
+            key = _limit_key(claim)
+            if offered := self._offered.get(key):  # else it is ours no longer
+                claim.slot = offered.pop()
+                self._busy.add((key, claim.slot))
+        for key, offered in self._offered.items():
+            self._idle.setdefault(key, []).extend(offered)
+        self._offered = {}
+        if self._owed:
+            self.taken()
+
+    def doubt(self, token: int) -> None:
+        """The answer to an offer was lost: the slots are not idle until no execution has the claim's token."""
+        if self._offered:
+            self._doubtful[token] = {(key, slot) for key, slots in self._offered.items() for slot in slots}
+            self._offered = {}
+            self._lose_track()
+
+    async def resolve_doubts(self) -> None:
+        """Find out which slots of claims without an answer are idle. Under a new epoch: only then those claims are over."""
+        if not self._doubtful or self._epoch is None:
+            return
+        tokens = list(self._doubtful)
+        rows = await self._database.fetch(_sql("open_claims"), self._cell, tokens)
+        for token in set(tokens).difference(row["claim_token"] for row in rows):
+            for key, slot in self._doubtful.pop(token, ()):
+                self._idle.setdefault(key, []).append(slot)
 
     def leave(self, claims: Iterable[Claim]) -> None:
         """Attempts are over, or did not begin: their slots are idle. To be followed by `give_back_wanted`."""
@@ -123,8 +185,11 @@ class Slots:
         self._epoch = rows[0]["slots_epoch"] if rows else None
         self.unsure = False
         self._busy &= ours
+        self._offered = {key: [s for s in slots if (key, s) in ours] for key, slots in self._offered.items()}
+        self._doubtful = {token: slots & ours for token, slots in self._doubtful.items()}
+        taken = self._busy | self._leaving | {(key, s) for key, slots in self._offered.items() for s in slots}
         self._idle = {}
-        for key, slot in ours - self._busy - self._leaving:
+        for key, slot in ours.difference(taken, *self._doubtful.values()):
             self._idle.setdefault(key, []).append(slot)
 
     async def give_back_wanted(self) -> None:
@@ -133,10 +198,16 @@ class Slots:
             rows = await self._database.fetch(_sql("waiting_keys"), self._cell)
             await self._give_back([(tenant_id, key) for tenant_id, key in rows])
 
+    async def answer_waiting(self) -> None:
+        """`give_back_wanted`, when somebody waits since a moment ago: what is offered then is looked at when it is idle."""
+        self._owed = bool(self._offered)
+        await self.give_back_wanted()
+
     async def give_back_unused(self) -> None:
         """Give back idle slots of keys that nothing ran under since this was last done."""
         unused = [key for key in self._idle if key not in self._used]
         self._used.clear()
+        self._short.clear()
         await self._give_back(unused)
 
     async def give_back_all(self) -> None:
@@ -155,21 +226,21 @@ class Slots:
         return len(rows)
 
     async def _lease(self, claims: Sequence[Claim]) -> None:
-        """Take slots from the database, and make more where all that there are are taken and there may be more."""
-        asked = _wanted(claims)
-        lacking = [ask for ask in asked if ask[:2] not in self._made]
-        while asked and self._epoch is not None:
+        """Take slots for these claims from the database, and make more where all that there are are taken and there may
+        be more. Whatever comes is theirs at once, before anything else can have it."""
+        missing = sorted(claims, key=_limit_key)  # stable: claims of one key keep their order
+        lacking = [ask for ask in _wanted(missing) if ask[:2] not in self._made]
+        while missing and self._epoch is not None:
             await self._make(lacking)
-            got = await self._take_free(asked)
-            asked = lacking = [
-                (tenant_id, key, slots, number - got[tenant_id, key])
-                for tenant_id, key, slots, number in asked
-                if got[tenant_id, key] < number and self._made.get((tenant_id, key), 0) < slots
-            ]
+            await self._take_free(_wanted(missing))
+            missing = [claim for claim in missing if not self._seat(claim) and self._may_make(claim)]
+            lacking = _wanted(missing)
         self.taken()
 
-    async def _take_free(self, asked: Sequence[Asked]) -> Counter[LimitKey]:
-        """Returns how many we got of each key."""
+    def _may_make(self, claim: Claim) -> bool:
+        return self._made.get(_limit_key(claim), 0) < (limit_of(claim).max_parallel or 0)
+
+    async def _take_free(self, asked: Sequence[Asked]) -> None:
         epoch = self._epoch
         try:
             rows = await self._database.fetch(
@@ -180,10 +251,9 @@ class Slots:
             raise
         if self._epoch != epoch:
             self._lose_track()  # who knows whether these were adopted
-            return Counter()
+            return
         for tenant_id, key, slot in rows:
             self._idle.setdefault((tenant_id, key), []).append(slot)
-        return Counter((tenant_id, key) for tenant_id, key, _ in rows)
 
     async def _give_back(self, keys: Iterable[LimitKey]) -> None:
         slots = [(*key, slot) for key in keys for slot in self._idle.pop(key, ())]

@@ -28,6 +28,7 @@ from tocsin.worker.timetable import Timetable
 
 _LOOK_VALID: Final = 200 * MILLISECOND
 _BACKLOG_BATCHES: Final = 4
+_GATE_BATCHES: Final = 2
 _BLOCKED: Final = 50 * MILLISECOND
 _CROWD_BATCHES: Final = 5
 _FAR: Final = 10
@@ -80,7 +81,7 @@ class Claimer:
             self._views = await self._look(now)
             self._looked_at = now
         ready = [view for view in self._views if view.next_run_at <= now + self._window(view)]
-        room = self._room(due=any(view.next_run_at <= now for view in ready))
+        room = self._room(now, due=any(view.next_run_at <= now for view in ready))
         self.blocked = bool(ready) and room <= 0
         if self.blocked:
             return Report(again_at=now + _BLOCKED)  # or as soon as the runner has room again
@@ -119,12 +120,17 @@ class Claimer:
     def _serves(self, view: LaneView) -> bool:
         return not self._queues or view.lane.queue in self._queues
 
-    def _room(self, *, due: bool) -> int:
+    def _room(self, now: Instant, *, due: bool) -> int:
         """How many executions may be taken now. What is due needs a free call, what is ahead only memory."""
-        if self._settler.backlog > _BACKLOG_BATCHES * self._batch:
+        if self._settler.backlog > _BACKLOG_BATCHES * self._batch or (due and self._gate_crowded(now)):
             return 0
         held = self._held_max - len(self._timetable)
         return min(self._batch, held, self._runner.free - self._overdue()) if due else min(self._batch, held)
+
+    def _gate_crowded(self, now: Instant) -> bool:
+        """Whether so much waits to pass the gate that more of it would only wait longer."""
+        enough = _GATE_BATCHES * self._batch
+        return len(self._timetable) >= enough and self._timetable.late_at_gate(now) >= enough
 
     def _overdue(self) -> int:
         """Held claims that already wait for a free call come first."""

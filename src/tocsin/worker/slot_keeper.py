@@ -25,7 +25,8 @@ class SlotKeeper:
         """Give back what is wanted; now and then also what is not used."""
         if self._slots.unsure:
             await self._slots.adopt()  # what nobody remembers would never go back
-        await self._slots.give_back_wanted()
+        await self._slots.resolve_doubts()
+        await self._slots.answer_waiting()
         if now - self._swept_at >= _KEPT:
             self._swept_at = now
             await self._slots.give_back_unused()

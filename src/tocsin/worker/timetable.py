@@ -82,6 +82,11 @@ class Timetable:
             heapq.heappop(self._starts)
         return self._starts[0][0] if self._starts else None
 
+    def late_at_gate(self, now: Instant) -> int:
+        """How many gated claims are due and have not been taken out yet."""
+        late = (b for name, b in self._buckets.items() if name.kind is Kind.GATED and name.start_at <= now)
+        return sum(map(len, late))
+
     def pop_due(self, now: Instant, limit: int) -> list[Claim]:
         """Take out at most `limit` claims whose time has come."""
         due: list[Claim] = []

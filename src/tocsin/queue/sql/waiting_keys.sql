@@ -1,14 +1,15 @@
 -- The keys that executions wait for a slot of. Called by Slots whenever slots have become idle: those are given back if
--- somebody wants them. Index: executions_waiting, from key to key, so that a key's backlog is not walked.
+-- somebody wants them. Those that were woken already are not meant: they will ask again. Index: executions_waiting, from key
+-- to key, so that a key's backlog is not walked.
 WITH RECURSIVE waiting AS (
     (SELECT e.tenant_id, e.limit_key FROM executions e
-     WHERE e.cell = $1 AND e.waits_for = 'slot' AND e.claim_token IS NULL
+     WHERE e.cell = $1 AND e.waits_for = 'slot' AND e.claim_token IS NULL AND e.run_at > tocsin_now()
      ORDER BY e.tenant_id, e.limit_key LIMIT 1)
     UNION ALL
     SELECT n.tenant_id, n.limit_key
     FROM waiting w CROSS JOIN LATERAL (
         SELECT e.tenant_id, e.limit_key FROM executions e
-        WHERE e.cell = $1 AND e.waits_for = 'slot' AND e.claim_token IS NULL
+        WHERE e.cell = $1 AND e.waits_for = 'slot' AND e.claim_token IS NULL AND e.run_at > tocsin_now()
           AND (e.tenant_id, e.limit_key) > (w.tenant_id, w.limit_key)
         ORDER BY e.tenant_id, e.limit_key LIMIT 1
     ) AS n
