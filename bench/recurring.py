@@ -21,7 +21,7 @@ from tocsin.domain.schedule import Schedule
 ENGINES = 2
 # The first minute's plan must not be late: the engines need a moment, and more for more jobs.
 SET_UP = 15 * SECOND
-SET_UP_PER_JOB = SECOND // 10_000
+SET_UP_PER_JOB = SECOND // 5000
 
 
 class Minute(msgspec.Struct, frozen=True):

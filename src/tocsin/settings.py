@@ -46,7 +46,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds a shard lease lasts without renewal; takeover happens within this and a little more."""
     claim_ttl: float = 10.0
     """Seconds after its run time that a claim lasts without a heartbeat."""
-    horizon: float = 30.0
+    horizon: float = 45.0
     """How far ahead of their fire times recurring jobs become executions, in seconds."""
     claim_ahead: float = 2.0
     """How far ahead of their run times executions are claimed into memory, in seconds."""

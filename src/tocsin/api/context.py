@@ -73,7 +73,7 @@ def make_context(
     *,
     shard_count: int,
     lease_ttl: float,
-    horizon: float = 30.0,
+    horizon: float = 45.0,
     operator: Database | None = None,
     defaults: TenantLimits | None = None,
     wall: str | None = None,

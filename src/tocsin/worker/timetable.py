@@ -41,7 +41,7 @@ class Kind(IntEnum):
     """Waiting would keep a slot of a limit, or a job's floor, that others wait for."""
 
 
-STARTED_BEFORE: Final[dict[Kind, Span]] = {Kind.FREE: SECOND, Kind.CALL: 25 * MILLISECOND, Kind.GATED: 0}
+STARTED_BEFORE: Final[dict[Kind, Span]] = {Kind.FREE: 3 * SECOND, Kind.CALL: 25 * MILLISECOND, Kind.GATED: 0}
 """The longest that a crowd is started before its instant."""
 
 
