@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from tests.simulation.faults import spin
+from tests.simulation.outage_oracle import HORIZON
 from tests.simulation.virtual_time import VirtualTime, open_on_virtual_time, run_virtually
 from tocsin.clock import VirtualClock
 from tocsin.db.pool import Database, open_database
@@ -52,7 +53,12 @@ TARGET = HttpTarget("http://target.example/", timeout="12h")
 NO_POLICIES = Policies()
 # Claims outlast every call of these tests and no outage; leases outlast everything but a crash.
 SETTINGS = Settings(
-    lease_ttl=400 * DAY / SECOND, claim_ttl=1800.0, claim_ahead=0.0, claim_batch=5000, concurrency=10_000
+    lease_ttl=400 * DAY / SECOND,
+    horizon=HORIZON / SECOND,
+    claim_ttl=1800.0,
+    claim_ahead=0.0,
+    claim_batch=5000,
+    concurrency=10_000,
 )
 # When each part has something to do next.
 _WHEN = """

@@ -33,8 +33,8 @@ from tocsin.queue.claims import Claim
 
 _ANY_SLOT: Final = 32767
 _KEYS_REMEMBERED: Final = 100_000
-
 _KEYS_OFFERED: Final = 2000
+"""To one claim: an offer is read by the statement as a whole."""
 
 LimitKey = tuple[int, str]
 Slot = tuple[LimitKey, int]

@@ -29,6 +29,8 @@ from tocsin.worker.timetable import Timetable
 _LOOK_VALID: Final = 200 * MILLISECOND
 _BACKLOG_BATCHES: Final = 4
 _GATE_BATCHES: Final = 2
+_CROWDED_SHARE: Final = 50
+_CROWDED_PAUSE: Final = 10 * MILLISECOND
 _BLOCKED: Final = 50 * MILLISECOND
 _CROWD_BATCHES: Final = 5
 _FAR: Final = 10
@@ -81,7 +83,7 @@ class Claimer:
             self._views = await self._look(now)
             self._looked_at = now
         ready = [view for view in self._views if view.next_run_at <= now + self._window(view)]
-        room = self._room(now, due=any(view.next_run_at <= now for view in ready))
+        room = self._room(now, len(ready), due=any(view.next_run_at <= now for view in ready))
         self.blocked = bool(ready) and room <= 0
         if self.blocked:
             return Report(again_at=now + _BLOCKED)  # or as soon as the runner has room again
@@ -98,6 +100,8 @@ class Claimer:
         self._dispatch(claims)
         if len(claims) < room:
             self._looked_at = 0  # the lanes are not what they were
+        if claims and self._gate_crowded(now):
+            return Report(done=len(claims), again_at=now + _CROWDED_PAUSE)
         return Report(done=len(claims), again_at=AGAIN_NOW if claims else self._rest(now).again_at)
 
     def forget_look(self) -> None:
@@ -120,12 +124,16 @@ class Claimer:
     def _serves(self, view: LaneView) -> bool:
         return not self._queues or view.lane.queue in self._queues
 
-    def _room(self, now: Instant, *, due: bool) -> int:
+    def _room(self, now: Instant, lanes: int, *, due: bool) -> int:
         """How many executions may be taken now. What is due needs a free call, what is ahead only memory."""
-        if self._settler.backlog > _BACKLOG_BATCHES * self._batch or (due and self._gate_crowded(now)):
+        if self._settler.backlog > _BACKLOG_BATCHES * self._batch:
             return 0
         held = self._held_max - len(self._timetable)
-        return min(self._batch, held, self._runner.free - self._overdue()) if due else min(self._batch, held)
+        if not due:
+            return min(self._batch, held)
+        # Beside a crowd at the gate a little of every lane: there may be some that need not pass it.
+        batch = max(self._batch // _CROWDED_SHARE, lanes) if self._gate_crowded(now) else self._batch
+        return min(batch, held, self._runner.free - self._overdue())
 
     def _gate_crowded(self, now: Instant) -> bool:
         """Whether so much waits to pass the gate that more of it would only wait longer."""
