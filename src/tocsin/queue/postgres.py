@@ -26,6 +26,7 @@ from tocsin.queue.claims import (
     keys_of,
     mark_started,
 )
+from tocsin.queue.deadlines import DeadlineFloor
 from tocsin.queue.gate import Gate
 from tocsin.queue.lanes import Allotment, Floors, Lane, LaneView
 from tocsin.queue.slots import Slots
@@ -44,6 +45,7 @@ class PostgresQueue:
         self.slots = Slots(database, node_id, cell)
         self._gate = Gate(database, node_id, cell, self.slots)
         self.floors = Floors()
+        self._deadlines = DeadlineFloor()
 
     async def peek(self, now: Instant, crowd: int = 0, far: Instant = 0) -> list[LaneView]:
         """Lanes that have something queued, and when it is due. A lane is crowded if as many as `crowd` are due until
@@ -175,14 +177,17 @@ class PostgresQueue:
         row = await self._database.one(_sql("release_lost"), self._cell, limit)
         return int(row["released"])
 
-    async def soonest_deadline(self) -> Instant | None:
+    async def soonest_deadline(self, now: Instant) -> Instant | None:
         """When the first claim will be overdue, if nobody extends it."""
         row = await self._database.fetchrow(
-            "SELECT deadline_at FROM executions WHERE cell = $1 AND claim_token IS NOT NULL"
+            "SELECT deadline_at FROM executions WHERE cell = $1 AND claim_token IS NOT NULL AND deadline_at >= $2"
             " ORDER BY deadline_at LIMIT 1",
             self._cell,
+            self._deadlines.enter(now),
         )
-        return None if row is None else row["deadline_at"]
+        soonest = None if row is None else row["deadline_at"]
+        self._deadlines.found(soonest, now)
+        return soonest
 
     async def reclaim(self, limit: int, judge: Callable[[Overdue], Requeue | Finish]) -> tuple[int, int]:
         """Take back claims past their deadline, as `judge` decides. Returns how many were requeued and ended.
@@ -191,7 +196,8 @@ class PostgresQueue:
         settles or extends at the last moment is either before all of it or after.
         """
         async with self._database.transaction() as session:
-            overdue = [Overdue(*row) for row in await session.fetch(_sql("overdue"), self._cell, limit)]
+            rows = await session.fetch(_sql("overdue"), self._cell, limit, self._deadlines.known)
+            overdue = [Overdue(*row) for row in rows]
             requeues, finishes = [], []
             for verdict in map(judge, overdue):
                 if isinstance(verdict, Requeue):

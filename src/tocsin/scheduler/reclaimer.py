@@ -66,7 +66,7 @@ class Reclaimer:
         if now - self._healed_at > _HEAL_EVERY:
             await self._queue.heal()
             self._healed_at = now
-        soonest = await self._queue.soonest_deadline()
+        soonest = await self._queue.soonest_deadline(now)
         if soonest is None or soonest > now:
             return Report(again_at=None if soonest is None else self._soon(soonest, now))
         requeued, ended = await self._queue.reclaim(_BATCH, lambda overdue: _judge(overdue, now))

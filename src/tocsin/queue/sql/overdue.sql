@@ -1,10 +1,11 @@
 -- Claims past their deadline, with what is needed to decide about them. Called by PostgresQueue.overdue.
--- Locks: the rows, skipping those another reclaimer has. Index: executions_deadline.
+-- Locks: the rows, skipping those another reclaimer has. Index: executions_deadline, from the floor ($3): dead entries below
+-- are not walked.
 SELECT e.job_id, e.fire_at, e.claim_token, e.node_id, e.started_at, e.attempt, e.earlier_attempts, e.deadline_at,
        e.cancel_requested, j.policies, j.version, e.overlap, e.limit_key, e.tenant_id
 FROM executions e LEFT JOIN jobs j
     ON j.cell = ANY (ARRAY[e.cell]) AND j.tenant_id = ANY (ARRAY[e.tenant_id]) AND j.id = e.job_id
-WHERE e.cell = $1 AND e.claim_token IS NOT NULL AND e.deadline_at <= tocsin_now()
+WHERE e.cell = $1 AND e.claim_token IS NOT NULL AND e.deadline_at >= $3 AND e.deadline_at <= tocsin_now()
 ORDER BY e.deadline_at
 LIMIT $2
 FOR UPDATE OF e SKIP LOCKED
