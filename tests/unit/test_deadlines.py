@@ -16,12 +16,26 @@ def test_the_first_look_begins_at_the_bottom() -> None:
     assert floor.enter(NOW) == BOTTOM
 
 
-def test_a_look_begins_just_below_what_the_one_before_has_found() -> None:
+def test_a_look_begins_a_little_before_the_one_before() -> None:
     floor = DeadlineFloor()
     floor.enter(NOW)
     floor.found(NOW + TTL, NOW)
-    assert NOW + TTL - SECOND <= floor.enter(NOW + SECOND) <= NOW + TTL
-    assert floor.known == NOW + TTL
+    assert NOW - SECOND <= floor.enter(NOW + SECOND) <= NOW
+
+
+def test_a_look_that_found_something_overdue_begins_no_higher_the_next_time() -> None:
+    floor = DeadlineFloor()
+    floor.enter(NOW)
+    floor.found(NOW - TTL, NOW)
+    assert floor.known == NOW - TTL
+    assert floor.enter(NOW + SECOND) <= NOW - TTL
+
+
+def test_what_is_claimed_far_ahead_does_not_hide_what_is_claimed_after_it() -> None:
+    floor = DeadlineFloor()
+    floor.enter(NOW)
+    floor.found(NOW + 3 * TTL, NOW)
+    assert floor.enter(NOW + SECOND) <= NOW + TTL
 
 
 def test_where_nothing_was_claimed_what_is_claimed_from_then_on_is_seen() -> None:
@@ -52,4 +66,4 @@ def test_dead_entries_are_walked_from_the_bottom_once_in_ten_minutes() -> None:
         floor.found(now + TTL, now)
     assert sum(begin == BOTTOM for _, begin in entered) == 2
     assert all(begin >= now - 60 * SECOND for now, begin in entered if begin != BOTTOM)
-    assert sum(begin < now for now, begin in entered) < 50
+    assert sum(begin < now - 2 * SECOND for now, begin in entered) < 50

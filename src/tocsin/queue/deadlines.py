@@ -2,9 +2,10 @@
 
 Every claim leaves an entry in the index of deadlines, dead once it is settled. If somebody holds a transaction open, vacuum
 cannot remove them, and each look for the soonest deadline would walk all of them again. So a look begins at the floor, an
-instant below which no deadline is left: the soonest that the look before has found. It is safe because deadlines lie ahead
-of the moment at which they are set; only a statement still under way, or a clock that was set back, can leave one below.
-Hence every half minute a look goes a minute back, and now and then one begins at the bottom.
+instant below which no deadline is left: when the look before was made, or the soonest that it found if that had passed. Not
+the soonest otherwise: what is claimed far ahead has a late deadline, and what is claimed next may have an earlier one. It is
+safe because deadlines lie ahead of the moment at which they are set; only a statement still under way, or a clock that was
+set back, can leave one below. Hence every half minute a look goes a minute back, and now and then one begins at the bottom.
 """
 
 from typing import Final
@@ -43,4 +44,4 @@ class DeadlineFloor:
 
     def found(self, soonest: Instant | None, now: Instant) -> None:
         """What the look has found: the soonest deadline, or that there is none."""
-        self._floor = now if soonest is None else soonest
+        self._floor = now if soonest is None else min(soonest, now)
