@@ -126,8 +126,11 @@ def test_late_at_the_gate_is_what_is_gated_due_and_not_taken_out() -> None:
     gated = [claim(number, DUE + number % 2, target=NOOP, overlap="skip") for number in range(10)]
     timetable.add([*gated, *(claim(number, DUE, target=NOOP) for number in range(10, 20))])
     assert [timetable.late_at_gate(now) for now in (DUE - 1, DUE, DUE + 1)] == [0, 5, 10]
-    timetable.pop_due(DUE + 1, 20)
-    assert timetable.late_at_gate(DUE + 1) == 0
+    assert timetable.gated == 10
+    timetable.pop_due(DUE, 20)
+    assert timetable.gated == timetable.late_at_gate(DUE + 1) == 5
+    timetable.pop_all()
+    assert timetable.gated == timetable.late_at_gate(DUE + 1) == 0
 
 
 def claim(number: int, run_at: int, **values: object) -> Claim:

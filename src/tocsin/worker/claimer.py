@@ -138,7 +138,7 @@ class Claimer:
     def _gate_crowded(self, now: Instant) -> bool:
         """Whether so much waits to pass the gate that more of it would only wait longer."""
         enough = _GATE_BATCHES * self._batch
-        return len(self._timetable) >= enough and self._timetable.late_at_gate(now) >= enough
+        return self._timetable.gated >= enough and self._timetable.late_at_gate(now) >= enough
 
     def _overdue(self) -> int:
         """Held claims that already wait for a free call come first."""

@@ -60,6 +60,8 @@ class Timetable:
         # When to begin with which bucket. A crowd is in it several times, what is left of a bucket that is gone, too.
         self._starts: list[tuple[Instant, Bucket]] = []
         self._held = 0
+        self.gated = 0
+        """How many of those held are gated."""
 
     def __len__(self) -> int:
         return self._held
@@ -93,7 +95,10 @@ class Timetable:
         while len(due) < limit and (next_at := self.next_at()) is not None and next_at <= now:
             name = self._starts[0][1]
             bucket = self._buckets[name]
-            due += [bucket.popleft() for _ in range(min(limit - len(due), len(bucket)))]
+            taken = [bucket.popleft() for _ in range(min(limit - len(due), len(bucket)))]
+            due += taken
+            if name.kind is Kind.GATED:
+                self.gated -= len(taken)
             if not bucket:
                 del self._buckets[name]
         self._held -= len(due)
@@ -104,7 +109,7 @@ class Timetable:
         claims = list(self)
         self._buckets.clear()
         self._starts.clear()
-        self._held = 0
+        self._held = self.gated = 0
         return claims
 
     def _put(self, claim: Claim) -> None:
@@ -115,6 +120,8 @@ class Timetable:
             bucket = self._buckets[name] = deque()
             heapq.heappush(self._starts, (start_at, name))
         bucket.append(claim)
+        if name.kind is Kind.GATED:
+            self.gated += 1
         if len(bucket) % _CROWD == 0 and name.kind is not Kind.GATED:
             before = min(len(bucket) * _START_TAKES, STARTED_BEFORE[name.kind])
             heapq.heappush(self._starts, (start_at - before, name))
