@@ -1,11 +1,13 @@
 """(g) Held vacuum: a drain that goes on for minutes while an open transaction keeps the database from cleaning up.
 
-    .venv/bin/python -m bench.held_vacuum [--minutes 5] [--without 2]
+    .venv/bin/python -m bench.held_vacuum [--minutes 5] [--runs 3]
 
 Somebody's forgotten transaction holds a snapshot, so that no row version that died since can be removed. Work is added while
-it is drained, so that the queue never empties. Throughput is counted in windows of ten seconds by what history says; its
-slope is that of the straight line that fits the windows best, in percent of their mean per minute. Beside it the same
-without the open transaction.
+it is drained, so that the queue never empties. Throughput is counted in windows of ten seconds by what history says.
+
+A machine whose speed changes by the minute has slopes of its own. So two installations drain at the same time, each with a
+database and an engine of its own, and only one has the open transaction: the slope of their ratio is what the transaction
+does. A slope is that of the straight line that fits the windows best, in percent of their mean per minute.
 """
 
 import argparse
@@ -19,7 +21,6 @@ import msgspec
 import uvloop
 
 from bench.copies import Copies
-from bench.drain import ENGINES
 from bench.installation import Installation, installation
 from bench.report import Spread
 from tocsin.clock import system_now
@@ -29,7 +30,7 @@ from tocsin.domain.instant import SECOND
 WINDOW = 10  # seconds
 AHEAD = 200_000  # executions in the queue: some seconds' worth, for the counts may be a second old
 STEP = 5000
-FEEDERS = 3  # as many as it takes to be as fast as the engines on the same cores
+FEEDERS = 2  # as many as it takes to be as fast as the engine on the same cores
 
 
 class Sustained(msgspec.Struct, frozen=True):
@@ -43,15 +44,42 @@ class Sustained(msgspec.Struct, frozen=True):
         return slope_per_minute(self.windows, WINDOW)
 
 
-async def sustained(place: Installation, minutes: float, *, held: bool) -> Sustained:
-    """Drain for so long, with or without the open transaction."""
+class SideBySide(msgspec.Struct, frozen=True):
+    """Two drains at the same time."""
+
+    held: Sustained
+    free: Sustained
+
+    @property
+    def ratios(self) -> list[float]:
+        """What the one with the open transaction did, as a part of what the other did meanwhile."""
+        return [ours / theirs for ours, theirs in zip(self.held.windows, self.free.windows, strict=True)]
+
+    @property
+    def slope(self) -> float:
+        return slope_per_minute(self.ratios, WINDOW)
+
+
+async def side_by_side(place: Installation, minutes: float) -> SideBySide:
+    """Drain for so long here with an open transaction, and in another installation without one."""
+    async with installation() as other:
+        ready = asyncio.Barrier(2)
+        held, free = await asyncio.gather(
+            sustained(place, minutes, ready, held=True), sustained(other, minutes, ready, held=False)
+        )
+    return SideBySide(held, free)
+
+
+async def sustained(place: Installation, minutes: float, ready: asyncio.Barrier, *, held: bool) -> Sustained:
+    """Drain for so long, with or without the open transaction, from when the other is ready too."""
     await place.empty()
     copies = await Copies.of_one(place)
     await copies.add(AHEAD, system_now())
     await place.settle_down()
     async with _open_transaction(place.url, held):
         before = await place.finished()
-        await place.start("engine", ENGINES)
+        await ready.wait()
+        await place.start("engine")
         began = (system_now() // SECOND + 3) * SECOND
         end = began + round(minutes * 60 / WINDOW) * WINDOW * SECOND
         fed = Counter({0: AHEAD})
@@ -109,13 +137,17 @@ async def _open_transaction(url: str, held: bool) -> AsyncIterator[None]:
     await connection.close()
 
 
-async def main(minutes: float, without: float) -> None:
+async def main(minutes: float, runs: int) -> None:
     async with installation() as place:
-        for name, long, held in (("open transaction", minutes, True), ("without", without, False)):
-            found = await sustained(place, long, held=held)
+        for run in range(1, runs + 1):
+            both = await side_by_side(place, minutes)
+            for name, found in (("open transaction", both.held), ("beside it", both.free)):
+                print(
+                    f"{name:<17} {Spread.of(found.windows)} per second, {100 * found.slope:+.1f} % per minute,"
+                    f" {found.dead_rows:,} dead rows left\n  by window: {', '.join(f'{rate:,.0f}' for rate in found.windows)}"
+                )
             print(
-                f"{name:<17} {long:g} min: {Spread.of(found.windows)} per second, {100 * found.slope:+.1f} % per minute,"
-                f" {found.dead_rows:,} dead rows left\n  by window: {', '.join(f'{rate:,.0f}' for rate in found.windows)}",
+                f"run {run} of {runs}: ratio {Spread.of(both.ratios)}, {100 * both.slope:+.1f} % per minute",
                 flush=True,
             )
 
@@ -124,7 +156,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         prog="python -m bench.held_vacuum", description=__doc__.partition("\n")[0]
     )
-    parser.add_argument("--minutes", type=float, default=5.0, help="with the open transaction")
-    parser.add_argument("--without", type=float, default=2.0, help="minutes of the same without it")
+    parser.add_argument("--minutes", type=float, default=5.0, help="of each run")
+    parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
-    uvloop.run(main(options.minutes, options.without))
+    uvloop.run(main(options.minutes, options.runs))

@@ -4,6 +4,7 @@ Ours comes first in each section, together with the anchors that are ours (bare 
 peers follow at once, one step each (`bench.peer_steps`).
 """
 
+import statistics
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from bench.create import API_PROCESSES, IN_FLIGHT, create
 from bench.failover import TTL, failover
 from bench.fires import all_fires
 from bench.growth import growth
-from bench.held_vacuum import WINDOW, sustained
+from bench.held_vacuum import WINDOW, Sustained, side_by_side
 from bench.herd import Herd, Lag, curve_of_history, herd
 from bench.idle import idle
 from bench.installation import Installation
@@ -51,7 +52,6 @@ class Sizes(msgspec.Struct, frozen=True):
     pending: tuple[int, ...] = (0, 1_000_000, 10_000_000)
     recurring: tuple[tuple[int, int], ...] = ((5000, 3), (50_000, 3), (300_000, 10))
     held_minutes: float = 5.0
-    free_minutes: float = 2.0
     idle_seconds: float = 20.0
     fires: int = 30_000
     failover_rate: int = 200
@@ -68,7 +68,6 @@ QUICK = Sizes(
     pending=(0, 20_000),
     recurring=((100, 1),),
     held_minutes=1 / 3,
-    free_minutes=1 / 3,
     idle_seconds=3.0,
     fires=1000,
     failover_rate=50,
@@ -118,7 +117,7 @@ def our_steps(sizes: Sizes) -> Iterator[Step]:
             60 * minutes + 55 + jobs / 4000,
             _recurring(jobs, minutes),
         )
-    yield Step("g", HELD, "held vacuum", 20 + 62 * (sizes.held_minutes + sizes.free_minutes), _held_vacuum)
+    yield Step("g", HELD, "held vacuum", runs * (30 + 62 * sizes.held_minutes), _held_vacuum)
     yield Step("h", IDLE, "idle", runs * (10 + 2 * sizes.idle_seconds), _idle)
     yield Step("i", FIRES, "fires", runs * (18 + sizes.fires / 4000), _fires)
     yield Step("j", LATE, "failover", runs * 40, _failover)
@@ -258,32 +257,27 @@ def every_minute(jobs: int) -> str:
 
 async def _held_vacuum(bench: Bench) -> list[Measured]:
     sizes = bench.sizes
-    command = f"python -m bench.held_vacuum --minutes {sizes.held_minutes:g} --without {sizes.free_minutes:g}"
-    rows = []
-    for who, minutes, held in (
-        (f"{OURS}, no other transaction", sizes.free_minutes, False),
-        (f"{OURS}, a transaction open all along", sizes.held_minutes, True),
-    ):
-        found = await sustained(bench.place, minutes, held=held)
+    found = []
+    for _ in range(sizes.runs):
+        found.append(both := await side_by_side(bench.place, sizes.held_minutes))
+        bench.tell(f"{100 * both.held.slope:+.1f} % per minute, ratio {100 * both.slope:+.1f} % per minute")
+    command = f"python -m bench.held_vacuum --minutes {sizes.held_minutes:g} --runs {sizes.runs}"
+    note = f"one engine, windows of {WINDOW} s over {sizes.held_minutes:g} minutes"
+
+    def row(who: str, drained: Sequence[Sustained], **more: Sequence[float]) -> Measured:
         values: dict[str, Sequence[float]] = {
-            PER_SECOND: found.windows,
-            "slope, % per minute": [100 * found.slope],
-            "dead rows left": [found.dead_rows],
+            PER_SECOND: [statistics.mean(drain.windows) for drain in drained],
+            "slope, % per minute": [100 * drain.slope for drain in drained],
+            **more,
+            "dead rows left": [drain.dead_rows for drain in drained],
         }
-        rows.append(
-            Measured(
-                "g",
-                HELD,
-                who,
-                values,
-                command,
-                ours=True,
-                note=f"windows of {WINDOW} s over {minutes:g} minutes",
-                curve=found.windows,
-            )
-        )
-        bench.tell(f"{who}: {100 * found.slope:+.1f} % per minute")
-    return rows
+        return Measured("g", HELD, who, values, command, ours=True, note=note, curve=drained[0].windows)
+
+    beside = {"slope of the ratio, % per minute": [100 * both.slope for both in found]}
+    return [
+        row(f"{OURS}, no other transaction", [both.free for both in found]),
+        row(f"{OURS} beside it, a transaction open all along", [both.held for both in found], **beside),
+    ]
 
 
 async def _idle(bench: Bench) -> list[Measured]:

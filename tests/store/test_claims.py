@@ -313,6 +313,22 @@ def test_nothing_is_reclaimed_before_its_deadline_and_everything_at_it(url: str)
     play(url, story)
 
 
+def test_the_soonest_deadline_is_seen_beside_later_ones_that_were_there_before(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        worker, guard = shop.worker(1), shop.worker(9)
+        ttl, far = round(CLAIM_TTL * SECOND), shop.time.now() + 60 * MINUTE
+        ahead = await shop.once(40 * SECOND)
+        await shop.claim(worker, ahead=45 * SECOND)
+        assert await guard.soonest_deadline(shop.time.now(), until=far) == ahead.fire_at + ttl
+        await shop.time.advance(SECOND)
+        due = await shop.once()
+        await shop.claim(worker, ahead=45 * SECOND)
+        assert await guard.soonest_deadline(shop.time.now(), until=far) == due.fire_at + ttl
+        assert await guard.soonest_deadline(shop.time.now(), until=due.fire_at + ttl - 1) is None
+
+    play(url, story)
+
+
 def test_two_reclaimers_at_once_reclaim_each_claim_once(url: str) -> None:
     async def story(shop: Workshop) -> None:
         for _ in range(40):
@@ -468,6 +484,47 @@ def test_a_row_whose_claim_was_rolled_back_is_found_again(url: str) -> None:
             found += [claim.fire_at for claim in await shop.claim(worker)]
             await shop.time.advance(SECOND)
         assert found == [key.fire_at]
+
+    play(url, story)
+
+
+def test_a_row_whose_claim_was_rolled_back_is_found_again_beside_a_backlog(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        worker = shop.worker(1)
+        keys = [await shop.once(number - 300 * SECOND) for number in range(200)]
+        hidden, order = keys[80], []
+
+        async def turn() -> None:
+            [claim] = await shop.claim(worker, take=1)
+            order.append(claim.key)
+            await worker.finish([shop.finish(claim)])
+            await shop.time.advance(SECOND)
+
+        async with shop.plain.transaction() as session:
+            await session.fetchrow("SELECT 1 FROM executions WHERE job_id = $1 FOR UPDATE", hidden.job_id)
+            for _ in range(100):
+                await turn()
+        assert hidden not in order
+        for _ in range(35):
+            await turn()
+        assert hidden in order
+
+    play(url, story)
+
+
+def test_a_row_that_was_committed_late_is_found_in_a_lane_that_is_never_empty(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        worker = shop.worker(1)
+        await shop.once(60 * MINUTE)
+        for _ in range(100):
+            assert await shop.claim(worker) == []
+            await shop.time.advance(SECOND)
+        late = await shop.once(-25 * SECOND)  # as if its transaction had begun then
+        found: list[ExecutionKey] = []
+        for _ in range(35):
+            found += [claim.key for claim in await shop.claim(worker)]
+            await shop.time.advance(SECOND)
+        assert found == [late]
 
     play(url, story)
 

@@ -46,16 +46,16 @@ def test_where_nothing_was_claimed_what_is_claimed_from_then_on_is_seen() -> Non
 
 
 @given(st.lists(st.integers(SECOND // 10, 5 * SECOND), min_size=1, max_size=100))
-def test_what_a_slow_statement_left_below_the_floor_is_found_within_half_a_minute(pauses: list[int]) -> None:
+def test_what_a_slow_statement_left_below_the_floor_is_found_within_a_minute(pauses: list[int]) -> None:
     floor, now = DeadlineFloor(), NOW
     floor.enter(now)
     floor.found(now + TTL, now)
     hidden, entered = NOW - 20 * SECOND, []
-    for pause in [*pauses, *[5 * SECOND] * 7]:
+    for pause in [*pauses, *[5 * SECOND] * 13]:
         now += pause
         entered.append((now, floor.enter(now)))
         floor.found(now + TTL, now)
-    assert min(begin for when, begin in entered if when <= NOW + 36 * SECOND) <= hidden
+    assert min(begin for when, begin in entered if when <= NOW + 66 * SECOND) <= hidden
 
 
 def test_dead_entries_are_walked_from_the_bottom_once_in_ten_minutes() -> None:
@@ -65,5 +65,5 @@ def test_dead_entries_are_walked_from_the_bottom_once_in_ten_minutes() -> None:
         entered.append((now, floor.enter(now)))
         floor.found(now + TTL, now)
     assert sum(begin == BOTTOM for _, begin in entered) == 2
-    assert all(begin >= now - 60 * SECOND for now, begin in entered if begin != BOTTOM)
-    assert sum(begin < now - 2 * SECOND for now, begin in entered) < 50
+    assert all(begin >= now - 90 * SECOND for now, begin in entered if begin != BOTTOM)
+    assert sum(begin < now - 2 * SECOND for now, begin in entered) < 25

@@ -90,7 +90,7 @@ moves = st.lists(
 
 def test_a_lane_that_was_never_looked_at_is_entered_at_the_bottom() -> None:
     assert Floors().of(LANE, NOW) == BOTTOM
-    assert Floors().known(NOW) == []
+    assert Floors().enter(NOW) == {}
 
 
 @given(moves)
@@ -106,22 +106,45 @@ def test_a_floor_is_never_so_high_as_to_hide_what_enters_now(given_moves: list[t
         assert floors.of(LANE, now) <= now - 250 * MILLISECOND
 
 
-@given(moves)
+@given(st.integers(0, 30 * SECOND), st.lists(st.integers(SECOND // 20, 5 * SECOND), max_size=60))
 def test_a_row_that_slipped_below_the_floor_is_seen_within_half_a_minute(
-    given_moves: list[tuple[str, int]],
+    late: int, pauses: list[int]
 ) -> None:
     floors, now = Floors(), NOW
-    floors.looked(now)
-    hidden = now - 10 * SECOND
-    floors.raise_to(LANE, now)
-    seen = False
-    for _, span in [*given_moves, ("wait", 0), ("wait", 31 * SECOND), ("wait", SECOND)]:
-        now += span
-        seen = seen or floors.of(LANE, now) <= hidden
+    for pause in [*pauses, *[5 * SECOND] * 18]:  # in a lane that is never empty
+        floors.enter(now)
         floors.looked(now)
-        if floors.of(LANE, now) > hidden:
-            floors.raise_to(LANE, now)
-    assert seen
+        floors.raise_to(LANE, now + SECOND)
+        now += pause
+    hidden, entered = now - late, []
+    while now < hidden + late + 36 * SECOND:
+        entered.append(floors.enter(now).get(LANE, BOTTOM))
+        floors.looked(now)
+        floors.raise_to(LANE, now + SECOND)
+        now += SECOND
+    assert min(entered) <= hidden
+
+
+def test_looks_that_go_far_back_are_rare() -> None:
+    floors, entered = Floors(), []
+    for second in range(1200):
+        now = NOW + second * SECOND
+        entered.append((now, floors.enter(now).get(LANE, BOTTOM)))
+        floors.looked(now)
+        floors.raise_to(LANE, now + SECOND)
+    far = [(now, begin) for now, begin in entered if begin < now - 6 * SECOND]
+    assert len(far) <= 1200 / 30
+    assert sum(begin == BOTTOM for _, begin in far) <= 4
+    assert all(begin >= now - 100 * SECOND for now, begin in far if begin != BOTTOM)
+
+
+def test_a_look_far_back_that_is_given_up_is_not_tried_again_at_once() -> None:
+    floors = Floors()
+    floors.enter(NOW)
+    floors.looked(NOW)
+    floors.raise_to(LANE, NOW)
+    assert floors.enter(NOW + 601 * SECOND) == {}
+    assert floors.enter(NOW + 602 * SECOND)[LANE] > BOTTOM
 
 
 @given(

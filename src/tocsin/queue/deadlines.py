@@ -5,7 +5,7 @@ cannot remove them, and each look for the soonest deadline would walk all of the
 instant below which no deadline is left: when the look before was made, or the soonest that it found if that had passed. Not
 the soonest otherwise: what is claimed far ahead has a late deadline, and what is claimed next may have an earlier one. It is
 safe because deadlines lie ahead of the moment at which they are set; only a statement still under way, or a clock that was
-set back, can leave one below. Hence every half minute a look goes a minute back, and now and then one begins at the bottom.
+set back, can leave one below. Hence every minute a look goes further back, and now and then one begins at the bottom.
 """
 
 from typing import Final
@@ -14,8 +14,8 @@ from tocsin.domain.instant import SECOND, Instant, Span
 
 BOTTOM: Final[Instant] = 0
 _BEHIND: Final[Span] = SECOND
-_FAR_BEHIND: Final[Span] = 60 * SECOND
-_FAR_EVERY: Final[Span] = 30 * SECOND
+_FAR_BEHIND: Final[Span] = 90 * SECOND
+_FAR_EVERY: Final[Span] = 60 * SECOND
 _BOTTOM_EVERY: Final[Span] = 600 * SECOND
 
 

@@ -7,8 +7,8 @@ A floor is an instant below which a lane is known to hold nothing ready. Claims 
 so entries of rows that are dead but not yet vacuumed (somebody holds a transaction open) are not walked again
 and again. It is safe because nothing ever enters a queue with a run time before the moment of entering; only
 a transaction still under way, or a claim that was rolled back, can leave a row below. Hence floors stay a
-little behind the clock, are dropped altogether every so often, and mean nothing after a while without a look:
-what entered meanwhile may lie below where the clock is by now.
+little behind the clock, every half minute a look goes back to the floors of a minute before, and now and then one begins at
+the bottom.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,8 @@ from tocsin.domain.instant import MILLISECOND, SECOND, Instant
 _BEHIND: Final = 250 * MILLISECOND
 _WIDE_BEHIND: Final = 5 * SECOND
 _WIDE_EVERY: Final = SECOND
-_FORGET_EVERY: Final = 30 * SECOND
+_FAR_EVERY: Final = 30 * SECOND
+_BOTTOM_EVERY: Final = 600 * SECOND
 BOTTOM: Final[Instant] = 0
 
 
@@ -87,31 +88,45 @@ class Floors:
 
     def __init__(self) -> None:
         self._floors: dict[Lane, Instant] = {}
+        self._earlier: dict[Lane, Instant] = {}
+        self._earliest: dict[Lane, Instant] = {}
         self._looked_at: Instant = 0
         self._widened_at: Instant = 0
-        self._forgot_at: Instant = 0
+        self._far_at: Instant = 0
+        self._bottom_at: Instant = 0
 
     def of(self, lane: Lane, now: Instant) -> Instant:
         """Where to enter the lane's index."""
         floor = self._floors.get(lane)
-        if floor is None or now - self._looked_at > _WIDE_BEHIND:
+        if floor is None:
             return BOTTOM
+        # After a while without a look, what entered meanwhile may lie below where the clock is by now.
+        seen_at = now if now - self._looked_at <= _WIDE_BEHIND else self._looked_at
         behind = _WIDE_BEHIND if now - self._widened_at > _WIDE_EVERY else _BEHIND
-        return min(floor, now - behind)
+        return min(floor, seen_at - behind)
 
     def raise_to(self, lane: Lane, run_at: Instant) -> None:
         """All that was ready below `run_at` has been seen."""
         self._floors[lane] = run_at
 
+    def enter(self, now: Instant) -> dict[Lane, Instant]:
+        """Where a look at all lanes enters them; those that are not named at the bottom.
+
+        Looks that go far back are counted when they begin: one that takes too long and is given up must not be all that
+        is tried from then on.
+        """
+        floors = {lane: self.of(lane, now) for lane in self._floors}
+        if now - self._far_at <= _FAR_EVERY:
+            return floors
+        self._far_at = now
+        entered, self._earliest, self._earlier = self._earliest, self._earlier, floors
+        if now - self._bottom_at <= _BOTTOM_EVERY:
+            return entered
+        self._bottom_at = now
+        return {}
+
     def looked(self, now: Instant) -> None:
-        """A pass over all lanes is over: note what kind it was, and forget everything now and then."""
+        """A look that began then is over: note what kind it was."""
         self._looked_at = now
         if now - self._widened_at > _WIDE_EVERY:
             self._widened_at = now
-        if now - self._forgot_at > _FORGET_EVERY:
-            self._forgot_at = now
-            self._floors.clear()
-
-    def known(self, now: Instant) -> list[tuple[Lane, Instant]]:
-        """Every lane with a floor."""
-        return [(lane, self.of(lane, now)) for lane in self._floors]

@@ -50,8 +50,7 @@ class PostgresQueue:
     async def peek(self, now: Instant, crowd: int = 0, far: Instant = 0) -> list[LaneView]:
         """Lanes that have something queued, and when it is due. A lane is crowded if as many as `crowd` are due until
         `far`."""
-        known = self.floors.known(now)
-        lanes = columns([(*lane, floor) for lane, floor in known], 4)
+        lanes = columns([(*lane, floor) for lane, floor in self.floors.enter(now).items()], 4)
         rows = await self._database.fetch(_sql("peek"), self._cell, *lanes, far, crowd)
         self.floors.looked(now)
         views = []
@@ -177,13 +176,14 @@ class PostgresQueue:
         row = await self._database.one(_sql("release_lost"), self._cell, limit)
         return int(row["released"])
 
-    async def soonest_deadline(self, now: Instant) -> Instant | None:
-        """When the first claim will be overdue, if nobody extends it."""
+    async def soonest_deadline(self, now: Instant, until: Instant) -> Instant | None:
+        """When the first claim will be overdue, if nobody extends it, and if that is not later than `until`."""
         row = await self._database.fetchrow(
-            "SELECT deadline_at FROM executions WHERE cell = $1 AND claim_token IS NOT NULL AND deadline_at >= $2"
-            " ORDER BY deadline_at LIMIT 1",
+            "SELECT deadline_at FROM executions WHERE cell = $1 AND claim_token IS NOT NULL"
+            " AND deadline_at >= $2 AND deadline_at <= $3 ORDER BY deadline_at LIMIT 1",
             self._cell,
             self._deadlines.enter(now),
+            until,
         )
         soonest = None if row is None else row["deadline_at"]
         self._deadlines.found(soonest, now)

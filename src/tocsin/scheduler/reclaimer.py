@@ -66,9 +66,12 @@ class Reclaimer:
         if now - self._healed_at > _HEAL_EVERY:
             await self._queue.heal()
             self._healed_at = now
-        soonest = await self._queue.soonest_deadline(now)
-        if soonest is None or soonest > now:
-            return Report(again_at=None if soonest is None else self._soon(soonest, now))
+        next_look = now + round(self.interval * SECOND)
+        soonest = await self._queue.soonest_deadline(now, until=next_look)
+        if soonest is None:
+            return Report(again_at=next_look)
+        if soonest > now:  # not so often that a busy fleet's moving deadlines matter
+            return Report(again_at=max(soonest, now + _SHORTEST))
         requeued, ended = await self._queue.reclaim(_BATCH, lambda overdue: _judge(overdue, now))
         await self._failpoints.reach("reclaimer.wrote")
         if not requeued + ended:
@@ -92,10 +95,6 @@ class Reclaimer:
             self._workers = alive
             self._healed_at = 0
         return released
-
-    def _soon(self, deadline: Instant, now: Instant) -> Instant:
-        """When to look again: at the deadline, but not so often that a busy fleet's moving deadlines matter."""
-        return min(max(deadline, now + _SHORTEST), now + round(self.interval * SECOND))
 
 
 def _judge(overdue: Overdue, now: Instant) -> Requeue | Finish:
