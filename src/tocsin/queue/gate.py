@@ -18,7 +18,8 @@ from tocsin.db.statements import statement
 from tocsin.domain.instant import SECOND, Instant, parse_span
 from tocsin.domain.policy import Limit
 from tocsin.queue.claims import Claim, Finish, Held, finish_columns, keys_of, mark_started, without
-from tocsin.queue.slots import Slots, limit_of
+from tocsin.queue.slot_book import limit_of
+from tocsin.queue.slots import Slots
 
 # When nobody wakes an execution that waits for a slot or its turn, it looks again after this long.
 _LOOK_AGAIN: Final = 30 * SECOND

@@ -20,7 +20,6 @@ write can be seen, so at least one of the two sees the other; and should a notic
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from itertools import groupby, islice
 from typing import Final
 
@@ -28,16 +27,14 @@ import msgspec
 
 from tocsin.db.pool import Database, columns
 from tocsin.db.statements import statement
-from tocsin.domain.policy import Limit, Policies
 from tocsin.queue.claims import Claim
+from tocsin.queue.slot_book import LimitKey, SlotBook, limit_key, limit_of
 
 _ANY_SLOT: Final = 32767
 _KEYS_REMEMBERED: Final = 100_000
 _KEYS_OFFERED: Final = 2000
 """To one claim: an offer is read by the statement as a whole."""
 
-LimitKey = tuple[int, str]
-Slot = tuple[LimitKey, int]
 Asked = tuple[int, str, int, int]
 """Tenant, key, how many slots that may have, and how many of them are wanted."""
 
@@ -49,56 +46,29 @@ class Slots:
         self._database = database
         self._node_id = node_id
         self._cell = cell
+        self._book = SlotBook()
         self._epoch: int | None = None
         self.unsure = False
         """Whether there may be slots of ours that we do not know of."""
         self._made: dict[LimitKey, int] = {}
-        self._idle: dict[LimitKey, list[int]] = {}
-        self._busy: set[Slot] = set()
-        self._leaving: set[Slot] = set()
-        """Those that are being given back."""
-        self._offered: dict[LimitKey, list[int]] = {}
-        """Those that a claim on its way may use."""
-        self._doubtful: dict[int, set[Slot]] = {}
-        """Those that a claim may be using whose answer was lost, by its token."""
         self._short: set[LimitKey] = set()
         """Keys that had too few slots since the last sweep."""
-        self._owed = False
-        """Whether somebody may wait for slots that were offered to a claim just then."""
         self._used: set[LimitKey] = set()
         """Keys that something ran under since the last sweep."""
+        self._owed = False
+        """Whether somebody may wait for slots that were offered to a claim just then."""
         self.taken: Callable[[], None] = lambda: None
         """Called when we have more slots than before."""
 
     @property
     def held(self) -> bool:
         """Whether we have any."""
-        return bool(self._idle or self._busy or self._offered or self._doubtful)
+        return not self._book.empty
 
     @property
     def epoch(self) -> int | None:
         """What proves that our slots are ours. None while we do not know which are."""
         return self._epoch
-
-    def _seat(self, claim: Claim) -> bool:
-        """Give a claim a slot that we have, if it needs one. Says whether it has what it needs."""
-        slots = limit_of(claim).max_parallel
-        if slots is None or claim.slot is not None:
-            return True
-        key = _limit_key(claim)
-        idle = self._idle.get(key)
-        if not idle or self._epoch is None:
-            return False
-        slot = idle.pop()
-        if slot > slots:  # the number has been lowered
-            idle.append(slot)
-            slot = min(idle)
-            if slot > slots:
-                return False
-            idle.remove(slot)
-        self._busy.add((key, slot))
-        claim.slot = slot
-        return True
 
     async def take(self, claims: Sequence[Claim]) -> list[Claim]:
         """Give each claim a slot that needs one. Returns the claims for which there is none."""
@@ -110,66 +80,47 @@ class Slots:
             return []
         await self._lease(missing)
         refused = [claim for claim in missing if claim.slot is None]
-        self._short.update(map(_limit_key, refused))
+        self._short.update(map(limit_key, refused))
         return refused
+
+    def leave(self, claims: Iterable[Claim]) -> None:
+        """Attempts are over, or did not begin: their slots are idle. To be followed by `give_back_wanted`."""
+        self._used.update(limit_key(claim) for claim in claims if self._book.leave(claim))
 
     def offer(self) -> tuple[str | None, int | None]:
         """Idle slots on which a claim may start executions at once, of keys that are in use and not contended: how many of
         each key and the highest of them, and the epoch. To be followed by `accept` or `doubt`."""
         if self._epoch is None or self._owed:
             return None, None
-        keys = (key for key in self._used if key not in self._short and self._idle.get(key))
-        self._offered = {key: self._idle.pop(key) for key in islice(keys, _KEYS_OFFERED)}
-        if not self._offered:
+        idle = self._book.idle_keys
+        keys = (key for key in self._used if key not in self._short and key in idle)
+        offered = self._book.offer(islice(keys, _KEYS_OFFERED))
+        if not offered:
             return None, None
-        numbers = {f"{key[0]}:{key[1]}": (len(slots), max(slots)) for key, slots in self._offered.items()}
+        numbers = {f"{key[0]}:{key[1]}": (len(slots), max(slots)) for key, slots in offered.items()}
         return msgspec.json.encode(numbers).decode(), self._epoch
 
     def accept(self, claims: Iterable[Claim]) -> None:
         """The answer to an offer: those of the claims which have been started are on slots of it."""
-        if not self._offered:
-            return
-        for claim in claims:
-            if claim.started_at is None or claim.limit_key is None:
-                continue
-            key = _limit_key(claim)
-            if offered := self._offered.get(key):  # else it is ours no longer
-                claim.slot = offered.pop()
-                self._busy.add((key, claim.slot))
-        for key, offered in self._offered.items():
-            self._idle.setdefault(key, []).extend(offered)
-        self._offered = {}
-        if self._owed:
-            self.taken()
+        if self._book.has_offered:
+            self._book.accept(claims)
+            if self._owed:
+                self.taken()
 
     def doubt(self, token: int) -> None:
         """The answer to an offer was lost: the slots are not idle until no execution has the claim's token."""
-        if self._offered:
-            self._doubtful[token] = {(key, slot) for key, slots in self._offered.items() for slot in slots}
-            self._offered = {}
+        if self._book.has_offered:
+            self._book.doubt(token)
             self._lose_track()
 
     async def resolve_doubts(self) -> None:
         """Find out which slots of claims without an answer are idle. Under a new epoch: only then those claims are over."""
-        if not self._doubtful or self._epoch is None:
+        tokens = self._book.tokens_in_doubt
+        if not tokens or self._epoch is None:
             return
-        tokens = list(self._doubtful)
         rows = await self._database.fetch(_sql("open_claims"), self._cell, tokens)
         for token in set(tokens).difference(row["claim_token"] for row in rows):
-            for key, slot in self._doubtful.pop(token, ()):
-                self._idle.setdefault(key, []).append(slot)
-
-    def leave(self, claims: Iterable[Claim]) -> None:
-        """Attempts are over, or did not begin: their slots are idle. To be followed by `give_back_wanted`."""
-        for claim in claims:
-            if claim.slot is None:
-                continue
-            key = _limit_key(claim)
-            used, claim.slot = (key, claim.slot), None
-            if used in self._busy:  # else it is ours no longer
-                self._busy.remove(used)
-                self._idle.setdefault(key, []).append(used[1])
-                self._used.add(key)
+            self._book.resolve(token)
 
     async def still_ours(self) -> bool:
         """Whether what we know of our slots still holds: our node was not fenced off meanwhile."""
@@ -181,42 +132,37 @@ class Slots:
     async def adopt(self) -> None:
         """Begin a new epoch with the slots that the database knows as ours."""
         rows = await self._database.fetch(_sql("adopt_slots"), self._cell, self._node_id)
-        ours = {((row["tenant_id"], row["key"]), row["slot"]) for row in rows if row["slot"] is not None}
         self._epoch = rows[0]["slots_epoch"] if rows else None
         self.unsure = False
-        self._busy &= ours
-        self._offered = {key: [s for s in slots if (key, s) in ours] for key, slots in self._offered.items()}
-        self._doubtful = {token: slots & ours for token, slots in self._doubtful.items()}
-        taken = self._busy | self._leaving | {(key, s) for key, slots in self._offered.items() for s in slots}
-        self._idle = {}
-        for key, slot in ours.difference(taken, *self._doubtful.values()):
-            self._idle.setdefault(key, []).append(slot)
+        self._book.adopt(
+            {((row["tenant_id"], row["key"]), row["slot"]) for row in rows if row["slot"] is not None}
+        )
 
     async def give_back_wanted(self) -> None:
         """Let others have idle slots that they wait for."""
-        if self._idle:
+        if self._book.idle_keys:
             rows = await self._database.fetch(_sql("waiting_keys"), self._cell)
             await self._give_back([(tenant_id, key) for tenant_id, key in rows])
 
     async def answer_waiting(self) -> None:
         """`give_back_wanted`, when somebody waits since a moment ago: what is offered then is looked at when it is idle."""
-        self._owed = bool(self._offered)
+        self._owed = self._book.has_offered
         await self.give_back_wanted()
 
     async def give_back_unused(self) -> None:
         """Give back idle slots of keys that nothing ran under since this was last done."""
-        unused = [key for key in self._idle if key not in self._used]
+        unused = [key for key in self._book.idle_keys if key not in self._used]
         self._used.clear()
         self._short.clear()
         await self._give_back(unused)
 
     async def give_back_all(self) -> None:
         """Give back everything that is idle."""
-        await self._give_back(list(self._idle))
+        await self._give_back(list(self._book.idle_keys))
 
     async def look_after(self, refused: Sequence[Claim]) -> None:
         """These claims have been put back to wait for a slot: see that they do not wait in vain."""
-        await self._wake(_wanted(sorted(refused, key=_limit_key)), refused=True)
+        await self._wake(_wanted(sorted(refused, key=limit_key)), refused=True)
 
     async def heal(self) -> int:
         """Give back the slots of workers that are gone. Returns how many."""
@@ -225,10 +171,16 @@ class Slots:
         await self._wake_for((tenant_id, key) for tenant_id, key in rows)
         return len(rows)
 
+    def _seat(self, claim: Claim) -> bool:
+        """Give a claim a slot that we have, if it needs one. Says whether it has what it needs."""
+        if limit_of(claim).max_parallel is None or claim.slot is not None:
+            return True
+        return self._epoch is not None and self._book.seat(claim)
+
     async def _lease(self, claims: Sequence[Claim]) -> None:
         """Take slots for these claims from the database, and make more where all that there are are taken and there may
         be more. Whatever comes is theirs at once, before anything else can have it."""
-        missing = sorted(claims, key=_limit_key)  # stable: claims of one key keep their order
+        missing = sorted(claims, key=limit_key)  # stable: claims of one key keep their order
         lacking = [ask for ask in _wanted(missing) if ask[:2] not in self._made]
         while missing and self._epoch is not None:
             await self._make(lacking)
@@ -238,7 +190,7 @@ class Slots:
         self.taken()
 
     def _may_make(self, claim: Claim) -> bool:
-        return self._made.get(_limit_key(claim), 0) < (limit_of(claim).max_parallel or 0)
+        return self._made.get(limit_key(claim), 0) < (limit_of(claim).max_parallel or 0)
 
     async def _take_free(self, asked: Sequence[Asked]) -> None:
         epoch = self._epoch
@@ -253,23 +205,22 @@ class Slots:
             self._lose_track()  # who knows whether these were adopted
             return
         for tenant_id, key, slot in rows:
-            self._idle.setdefault((tenant_id, key), []).append(slot)
+            self._book.add(((tenant_id, key), slot))
 
     async def _give_back(self, keys: Iterable[LimitKey]) -> None:
-        slots = [(*key, slot) for key in keys for slot in self._idle.pop(key, ())]
+        slots = self._book.withdraw(keys)
         if not slots:
             return
-        leaving = {((tenant_id, key), slot) for tenant_id, key, slot in slots}
-        self._leaving |= leaving
+        rows_of = [(*key, slot) for key, slot in slots]
         try:
             rows = await self._database.fetch(
-                _sql("free_slots"), self._cell, *columns(slots, 3), self._node_id, self._epoch
+                _sql("free_slots"), self._cell, *columns(rows_of, 3), self._node_id, self._epoch
             )
         except BaseException:
             self._lose_track()
             raise
         finally:
-            self._leaving -= leaving
+            self._book.forget(slots)
         if len(rows) < len(slots):
             self._lose_track()  # a new one has begun meanwhile, with some of these
         await self._wake_for((tenant_id, key) for tenant_id, key in rows)
@@ -298,30 +249,10 @@ class Slots:
             await self._database.fetchrow(_sql("wake_waiting"), self._cell, *columns(keys, 4), refused)
 
 
-_NO_LIMIT: Final = Limit("")
-
-
-def limit_of(claim: Claim) -> Limit:
-    """The limit in a claim's policies."""
-    if claim.limit is None:
-        known = claim.limit_key is not None and claim.policies is not None
-        claim.limit = _limit_in(claim.policies or "") if known else _NO_LIMIT
-    return claim.limit
-
-
-@lru_cache(maxsize=8192)
-def _limit_in(policies: str) -> Limit:
-    return msgspec.json.decode(policies, type=Policies).limit or _NO_LIMIT
-
-
-def _limit_key(claim: Claim) -> LimitKey:
-    return claim.tenant_id, claim.limit_key or ""
-
-
 def _wanted(claims: Sequence[Claim]) -> list[Asked]:
     """Of claims sorted by key: each key with its slots, and how many of the claims are its own."""
     wanted = []
-    for (tenant_id, key), group in groupby(claims, _limit_key):
+    for (tenant_id, key), group in groupby(claims, limit_key):
         own = list(group)
         wanted.append((tenant_id, key, max(limit_of(claim).max_parallel or 0 for claim in own), len(own)))
     return wanted

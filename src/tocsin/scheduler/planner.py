@@ -27,6 +27,9 @@ from tocsin.telemetry import Telemetry
 _BATCH: Final = 2000
 _MOST_FIRES: Final = 5000
 _DECIDED_PER_TURN: Final = 500  # fire times that are decided in a few milliseconds
+_LATE_REST: Final = 20
+"""A look for late jobs that found none is not repeated before so many times as long as it took. It may take seconds: all fires
+since somebody's open transaction began have left something to walk over."""
 _log = structlog.get_logger()
 
 Calendars = dict[tuple[int, str], list[Range]]
@@ -54,6 +57,8 @@ class Planner:
         self._wake_within: Span = round(wake_within * SECOND)
         self._telemetry = telemetry
         self._failpoints = failpoints
+        self._looked_late_at: frozenset[int] = frozenset()
+        self._rests_until = 0.0
 
     async def run_once(self, now: Instant) -> Report:
         """Plan what came within the horizon; says at once when there is more."""
@@ -61,8 +66,7 @@ class Planner:
         if not leases:
             return Report()
         per_shard = max(1, _BATCH // len(leases))
-        live_from = now - MISFIRE_THRESHOLD
-        due = await self._store.due(sorted(leases), now + self._horizon, per_shard, live_from)
+        due = await self._due(frozenset(leases), now, per_shard)
         if not due:
             return Report()
         await self._failpoints.reach("planner.read")
@@ -71,6 +75,18 @@ class Planner:
         unfinished = any(plan.cursor is not None and plan.cursor <= now + self._horizon for _, plan in plans)
         full = len(plans) < len(due) or len(due) >= per_shard or unfinished
         return Report(done=len(plans), again_at=AGAIN_NOW if full else None)
+
+    async def _due(self, shards: frozenset[int], now: Instant, per_shard: int) -> list[DueJob]:
+        """Jobs that came within the horizon, and unless it is too soon for that those that are late."""
+        loop = asyncio.get_running_loop()
+        began, live_from = loop.time(), now - MISFIRE_THRESHOLD
+        late = began >= self._rests_until or shards != self._looked_late_at
+        due = await self._store.due(sorted(shards), now + self._horizon, per_shard, live_from, late=late)
+        if late:
+            found = any(job.cursor < live_from for job in due)
+            self._looked_late_at = shards
+            self._rests_until = began if found else began + _LATE_REST * (loop.time() - began)
+        return due
 
     async def _decide(
         self, due: list[DueJob], calendars: Calendars, now: Instant

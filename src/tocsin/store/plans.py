@@ -47,11 +47,19 @@ class PlanStore:
         self._node_id = node_id
 
     async def due(
-        self, shards: Sequence[int], until: Instant, per_shard: int, live_from: Instant = 0
+        self,
+        shards: Sequence[int],
+        until: Instant,
+        per_shard: int,
+        live_from: Instant = 0,
+        *,
+        late: bool = True,
     ) -> list[DueJob]:
         """Jobs of these shards whose cursor is not beyond `until`, earliest first in each shard; but those whose
-        cursor lies before `live_from` have missed something already, and come after all others."""
-        rows = await self._database.fetch(sql("due_jobs"), CELL, list(shards), until, per_shard, live_from)
+        cursor lies before `live_from` have missed something already, and come after all others, if at all."""
+        rows = await self._database.fetch(
+            sql("due_jobs"), CELL, list(shards), until, per_shard, live_from, late
+        )
         return [
             DueJob(job_id, shard, tenant_id, cursor, version, fires, _schedule(schedule), _policies(policies))
             for job_id, shard, tenant_id, cursor, version, fires, schedule, policies in rows

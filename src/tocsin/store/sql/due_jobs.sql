@@ -1,5 +1,6 @@
 -- Recurring jobs whose cursor lies within the horizon. Called by PlanStore.due for the shards a node leases.
--- Those that are on time come first: a herd that has hours to catch up must not hold them up.
+-- Those that are on time come first: a herd that has hours to catch up must not hold them up. Those that are late are left
+-- out unless $6: while somebody holds a transaction open, that range has an entry for every fire since.
 -- Locks nothing; `write_plan` checks that nothing changed. Index: jobs_to_plan, two ranges per shard.
 SELECT d.id, s.shard, d.tenant_id, d.next_fire_at, d.version, d.fire_count, d.schedule, d.policies
 FROM unnest($2::smallint[]) AS s (shard)
@@ -14,7 +15,7 @@ CROSS JOIN LATERAL (
     (SELECT j.id, j.tenant_id, j.next_fire_at, j.version, j.fire_count, j.schedule, j.policies
      FROM jobs j
      WHERE j.cell = $1 AND j.shard = s.shard AND j.state = 'active' AND j.kind = 'recurring'
-       AND j.next_fire_at < $5
+       AND $6 AND j.next_fire_at < $5
      ORDER BY j.next_fire_at
      LIMIT $4)
 ) AS d
