@@ -4,7 +4,8 @@ Nodes run on database time: `DatabaseClock` keeps the offset between the databas
 monotonic clock, so a wrong or jumping wall clock on a node changes nothing. The offset comes from exchanges
 with the database (who asks records its own time before and after); of the recent samples the one with the
 shortest round trip is believed. The clock may be behind the database's by that trip, but never ahead of it:
-nothing may fire early, however long an exchange took.
+nothing may fire early, however long an exchange took. A sample that contradicts earlier ones says that a clock was set, or that
+this machine slept, or that another server answers; then what was known before counts no longer.
 """
 
 import time
@@ -14,6 +15,8 @@ from typing import Final, NamedTuple, Protocol
 from tocsin.domain.instant import SECOND, Instant
 
 _SAMPLES_KEPT: Final = 8
+_DRIFT: Final = 0.01
+"""Seconds by which clocks may drift apart while samples are kept."""
 
 
 class Clock(Protocol):
@@ -32,8 +35,16 @@ def system_now() -> Instant:
 
 
 class _Sample(NamedTuple):
+    """The database is ahead of the monotonic clock by `offset`, or by up to `round_trip` more."""
+
     round_trip: float
     offset: float
+
+    def contradicts(self, other: "_Sample") -> bool:
+        """Whether a clock must have been set between the two."""
+        least = max(self.offset, other.offset)
+        most = min(self.offset + self.round_trip, other.offset + other.round_trip)
+        return least > most + _DRIFT
 
 
 class DatabaseClock:
@@ -54,12 +65,11 @@ class DatabaseClock:
 
         The database looked at its clock at some moment of the exchange, at the latest when it answered.
         """
-        self._samples.append(_Sample(answered - asked, database_now / SECOND - answered))
+        sample = _Sample(answered - asked, database_now / SECOND - answered)
+        if any(sample.contradicts(earlier) for earlier in self._samples):
+            self._samples.clear()
+        self._samples.append(sample)
         self._offset = min(self._samples).offset
-
-    def forget(self) -> None:
-        """Drop the samples: the database may be another server now."""
-        self._samples.clear()
 
     @property
     def uncertainty(self) -> float:

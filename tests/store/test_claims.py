@@ -13,7 +13,7 @@ from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import Verdict
 from tocsin.domain.policy import Limit, Policies, Retry
 from tocsin.failpoints import Failpoints
-from tocsin.queue.claims import Claim, Overdue, Requeue
+from tocsin.queue.claims import Claim, Finish, Overdue, Requeue
 from tocsin.queue.lanes import Lane
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.leaser import Leases
@@ -283,6 +283,24 @@ def test_what_a_vanished_worker_held_for_later_goes_back_at_once_and_what_it_sta
         assert await shop.worker(1).start([claim for claim in held if claim.key == ahead]) == []
         assert [claim.key for claim in await shop.claim(shop.worker(2))] == [ahead]
         assert (await guard.run_once(shop.time.now())).done == 0
+
+    play(url, story)
+
+
+def test_what_ended_by_a_clock_that_is_behind_did_not_end_before_it_began(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        worker, behind = shop.worker(1), shop.time.now() - SECOND
+        plain, told, solo = await shop.once(), await shop.once(), await shop.once()
+        await shop.plain.execute(
+            "UPDATE executions SET overlap = 'queue' WHERE job_id = $1", solo.job_id
+        )  # as the planner does for recurring jobs
+        claims = {claim.key: claim for claim in await shop.claim(worker)}
+        await worker.succeed([claims[plain]], behind)
+        await worker.finish([Finish(claims[told], State.DEAD, behind)])
+        await worker.succeed([claims[solo]], behind)
+        for key in (plain, told, solo):
+            [row] = await shop.past(key)
+            assert row["finished_at"] == row["started_at"]
 
     play(url, story)
 

@@ -19,6 +19,7 @@ class Machine:
     def __init__(self) -> None:
         self.up = 1000.0
         self.wall = 5.0  # nowhere near the database's
+        self.database = float(DATABASE)
 
     def monotonic(self) -> float:
         return self.up
@@ -39,7 +40,7 @@ def _machine() -> Iterator[Machine]:
 
 
 def database_time(machine: Machine) -> float:
-    return DATABASE + machine.up
+    return machine.database + machine.up
 
 
 def ask(clock: DatabaseClock, machine: Machine, there: float, back: float) -> None:
@@ -81,14 +82,27 @@ def test_before_the_first_exchange_the_wall_clock_has_to_do(machine: Machine) ->
     assert clock.uncertainty == float("inf")
 
 
-def test_after_forgetting_a_worse_exchange_is_believed_again(machine: Machine) -> None:
+@pytest.mark.parametrize("step", [0.05, 22.0, 3600.0, -0.05, -22.0])
+def test_a_database_clock_that_was_set_is_believed_with_the_next_exchange(
+    machine: Machine, step: float
+) -> None:
     clock = DatabaseClock()
-    ask(clock, machine, 0.0, 0.0)
-    ask(clock, machine, 1.0, 0.0)
-    assert clock.uncertainty == 0
-    clock.forget()
-    ask(clock, machine, 1.0, 0.0)
-    assert clock.uncertainty == pytest.approx(1.0)
+    for _ in range(20):
+        ask(clock, machine, 0.0, 0.0001)
+    machine.database += step
+    ask(clock, machine, 0.004, 0.001)
+    behind = database_time(machine) - clock.now() / SECOND
+    assert 0 <= behind <= 0.005 + 1e-5
+    assert clock.uncertainty == pytest.approx(0.005)
+
+
+def test_a_slow_exchange_is_no_reason_to_forget_a_fast_one(machine: Machine) -> None:
+    clock = DatabaseClock()
+    ask(clock, machine, 0.0, 0.001)
+    for there, back in ((2.0, 0.0), (0.0, 2.0), (1.0, 1.0)):
+        machine.database += 0.001  # drifts
+        ask(clock, machine, there, back)
+        assert clock.uncertainty == pytest.approx(0.001)
 
 
 @given(st.lists(st.integers(0, 10**12)))

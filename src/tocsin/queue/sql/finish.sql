@@ -1,6 +1,7 @@
 -- Move finished executions from live to history. Called by PostgresQueue.settle.
 -- Locks: the rows, by primary key. The token fences: a row whose claim passed to somebody else is not touched. Only
 -- what ran ends as having run, and only what did not run ends as not having run.
+-- Nothing ends before it began, even if the database's clock was set meanwhile and the worker has not heard of it.
 -- Returns how many moved; the caller looks up the others when the number falls short.
 WITH done AS (
     SELECT $1::smallint AS cell, g.*
@@ -20,8 +21,8 @@ WITH done AS (
                          finished_at, attempt, attempts, outcome, reason, error_fingerprint, claim_token,
                          node_id, job_version, origin_fire_at, backfill_id)
     SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at,
-           coalesce(fired_at, started_at), finished_at, attempt, attempts, outcome, reason, fingerprint, claim_token, node_id, version,
-           origin_fire_at, backfill_id
+           coalesce(fired_at, started_at), greatest(started_at, fired_at, finished_at), attempt, attempts, outcome, reason,
+           fingerprint, claim_token, node_id, version, origin_fire_at, backfill_id
     FROM gone
 )
 SELECT count(*)::integer AS moved FROM gone

@@ -24,8 +24,8 @@ WITH floor AS MATERIALIZED (
                          finished_at, attempt, attempts, claim_token, node_id, job_version, origin_fire_at,
                          backfill_id)
     SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, 'succeeded', due_at, run_at,
-           coalesce(fired_at, started_at), $5, attempt, attempts, claim_token, node_id, version, origin_fire_at,
-           backfill_id
+           coalesce(fired_at, started_at), greatest(started_at, fired_at, $5), attempt, attempts, claim_token, node_id,
+           version, origin_fire_at, backfill_id
     FROM gone
 ), left_floor AS (
     DELETE FROM solos s
