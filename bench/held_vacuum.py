@@ -71,16 +71,16 @@ async def side_by_side(place: Installation, minutes: float) -> SideBySide:
 
 
 async def sustained(place: Installation, minutes: float, ready: asyncio.Barrier, *, held: bool) -> Sustained:
-    """Drain for so long, with or without the open transaction, from when the other is ready too."""
+    """Drain for so long, with or without the open transaction, from some seconds after the other has begun too."""
     await place.empty()
     copies = await Copies.of_one(place)
     await copies.add(AHEAD, system_now())
     await place.settle_down()
     async with _open_transaction(place.url, held):
         before = await place.finished()
-        await ready.wait()
         await place.start("engine")
-        began = (system_now() // SECOND + 3) * SECOND
+        await ready.wait()
+        began = (system_now() // SECOND + WINDOW) * SECOND
         end = began + round(minutes * 60 / WINDOW) * WINDOW * SECOND
         fed = Counter({0: AHEAD})
 
@@ -141,7 +141,7 @@ async def main(minutes: float, runs: int) -> None:
     async with installation() as place:
         for run in range(1, runs + 1):
             both = await side_by_side(place, minutes)
-            for name, found in (("open transaction", both.held), ("beside it", both.free)):
+            for name, found in (("open transaction", both.held), ("without it", both.free)):
                 print(
                     f"{name:<17} {Spread.of(found.windows)} per second, {100 * found.slope:+.1f} % per minute,"
                     f" {found.dead_rows:,} dead rows left\n  by window: {', '.join(f'{rate:,.0f}' for rate in found.windows)}"

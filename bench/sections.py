@@ -276,7 +276,9 @@ async def _held_vacuum(bench: Bench) -> list[Measured]:
     beside = {"slope of the ratio, % per minute": [100 * both.slope for both in found]}
     return [
         row(f"{OURS}, no other transaction", [both.free for both in found]),
-        row(f"{OURS} beside it, a transaction open all along", [both.held for both in found], **beside),
+        row(
+            f"{OURS} at the same time, a transaction open all along", [both.held for both in found], **beside
+        ),
     ]
 
 

@@ -547,6 +547,26 @@ def test_a_row_that_was_committed_late_is_found_in_a_lane_that_is_never_empty(ur
     play(url, story)
 
 
+def test_what_entered_while_its_tenant_was_suspended_is_claimed_when_it_is_resumed(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        worker = shop.worker(1)
+        await shop.once(24 * 60 * MINUTE)
+
+        async def look_on(seconds: int) -> None:
+            for _ in range(seconds):
+                assert await shop.claim(worker) == []
+                await shop.time.advance(SECOND)
+
+        await look_on(70)
+        await shop.plain.execute("UPDATE tenants SET state = 'suspended'")
+        entered = await shop.once()
+        await look_on(300)
+        await shop.plain.execute("UPDATE tenants SET state = 'active'")
+        assert [claim.key for claim in await shop.claim(worker)] == [entered]
+
+    play(url, story)
+
+
 def test_a_transaction_held_open_does_not_make_claims_walk_what_is_dead(url: str) -> None:
     """Vacuum cannot remove what somebody may still see; the floor keeps the claim away from it."""
     rounds, batch = 40, 250

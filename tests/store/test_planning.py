@@ -61,6 +61,22 @@ async def fires(shop: Workshop, job_id: UUID) -> list[Instant]:
     return [row["fire_at"] for row in rows]
 
 
+def test_jobs_that_are_late_come_last_and_only_if_they_are_asked_for(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        node, _ = await lease_all(shop)
+        late = await shop.recurring(MINUTE)
+        await shop.time.advance(10 * MINUTE)
+        timely = await shop.recurring(10 * SECOND)
+        now = shop.time.now()
+        planner = shop.planner(node)
+        found = await planner.due(range(SHARDS), now + HORIZON, 100, now - MINUTE)
+        assert [job.id for job in found] == [timely, late]
+        found = await planner.due(range(SHARDS), now + HORIZON, 100, now - MINUTE, late=False)
+        assert [job.id for job in found] == [timely]
+
+    play(url, story)
+
+
 def test_a_plan_under_a_held_lease_moves_the_cursor_and_makes_the_executions(url: str) -> None:
     async def story(shop: Workshop) -> None:
         job_id = await shop.recurring(10 * SECOND)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -98,8 +99,7 @@ def test_a_floor_is_never_so_high_as_to_hide_what_enters_now(given_moves: list[t
     floors, now = Floors(), NOW
     for move, span in given_moves:
         if move == "look":
-            floors.looked(now)
-            floors.raise_to(LANE, now + span)
+            floors.looked(now, {LANE: now + span})
         elif move == "claim":
             floors.raise_to(LANE, now - span)
         now += span
@@ -113,14 +113,12 @@ def test_a_row_that_slipped_below_the_floor_is_seen_within_half_a_minute(
     floors, now = Floors(), NOW
     for pause in [*pauses, *[5 * SECOND] * 18]:  # in a lane that is never empty
         floors.enter(now)
-        floors.looked(now)
-        floors.raise_to(LANE, now + SECOND)
+        floors.looked(now, {LANE: now + SECOND})
         now += pause
     hidden, entered = now - late, []
     while now < hidden + late + 36 * SECOND:
         entered.append(floors.enter(now).get(LANE, BOTTOM))
-        floors.looked(now)
-        floors.raise_to(LANE, now + SECOND)
+        floors.looked(now, {LANE: now + SECOND})
         now += SECOND
     assert min(entered) <= hidden
 
@@ -130,8 +128,7 @@ def test_looks_that_go_far_back_are_rare() -> None:
     for second in range(1200):
         now = NOW + second * SECOND
         entered.append((now, floors.enter(now).get(LANE, BOTTOM)))
-        floors.looked(now)
-        floors.raise_to(LANE, now + SECOND)
+        floors.looked(now, {LANE: now + SECOND})
     far = [(now, begin) for now, begin in entered if begin < now - 6 * SECOND]
     assert len(far) <= 1200 / 30
     assert sum(begin == BOTTOM for _, begin in far) <= 4
@@ -141,8 +138,7 @@ def test_looks_that_go_far_back_are_rare() -> None:
 def test_a_look_far_back_that_is_given_up_is_not_tried_again_at_once() -> None:
     floors = Floors()
     floors.enter(NOW)
-    floors.looked(NOW)
-    floors.raise_to(LANE, NOW)
+    floors.looked(NOW, {LANE: NOW})
     assert floors.enter(NOW + 601 * SECOND) == {}
     assert floors.enter(NOW + 602 * SECOND)[LANE] > BOTTOM
 
@@ -154,17 +150,44 @@ def test_whatever_entered_is_seen_by_the_first_look_that_comes_a_second_later_or
     given_looks: list[tuple[int, int, bool]],
 ) -> None:
     floors, now = Floors(), NOW
-    floors.looked(now)
-    for until_next, next_run, full in given_looks:
-        floors.raise_to(LANE, now + next_run if full else now)
+    for until_next, next_run, shown in given_looks:
+        floors.looked(now, {LANE: now + next_run} if shown else {})
         entered, now = now, now + until_next
         assert floors.of(LANE, now) <= entered
-        floors.looked(now)
 
 
 def test_once_a_second_a_look_reaches_further_back() -> None:
     floors = Floors()
-    floors.looked(NOW)
-    floors.raise_to(LANE, NOW + SECOND)
+    floors.looked(NOW, {LANE: NOW + SECOND})
     assert floors.of(LANE, NOW + 500 * MILLISECOND) == NOW + 250 * MILLISECOND
     assert floors.of(LANE, NOW + 1500 * MILLISECOND) == NOW - 3500 * MILLISECOND
+
+
+def test_what_enters_a_lane_that_is_not_shown_is_not_hidden_when_it_is_shown_again() -> None:
+    floors = Floors()
+    for second in range(3600):
+        now = NOW + second * SECOND
+        floors.enter(now)
+        floors.looked(now, {LANE: NOW + 86_400 * SECOND} if second < 100 else {})
+        assert second < 100 or floors.of(LANE, now) <= NOW + 100 * SECOND
+
+
+def test_looks_that_fail_leave_the_floors_from_before_them() -> None:
+    floors = Floors()
+    for second in range(100):
+        floors.enter(NOW + second * SECOND)
+        floors.looked(NOW + second * SECOND, {LANE: NOW + (second + 1) * SECOND})
+    for second in range(100, 300):
+        floors.enter(NOW + second * SECOND)  # and no answer
+    assert min(floors.enter(NOW + second * SECOND)[LANE] for second in range(300, 340)) < NOW + 100 * SECOND
+
+
+@pytest.mark.parametrize("back", [SECOND, 10 * SECOND, 3600 * SECOND])
+def test_a_clock_that_was_set_back_makes_the_next_look_begin_at_the_bottom(back: int) -> None:
+    floors = Floors()
+    for second in range(100):
+        floors.enter(NOW + second * SECOND)
+        floors.looked(NOW + second * SECOND, {LANE: NOW + 86_400 * SECOND})
+    now = NOW + 99 * SECOND - 610 * SECOND - back
+    assert floors.of(LANE, now) < now
+    assert floors.enter(now) == {}

@@ -80,7 +80,7 @@ class Book(RuleBasedStateMachine):
                 started.started_at = NOW
                 claims.append(started)
         self.book.accept([*claims, wants(KEYS[0])])
-        self.running += [started for started in claims if started.slot is not None]
+        self.running += claims  # each has a slot, or `slot_of` will tell
         self.offered = None
 
     @precondition(lambda self: self.offered)

@@ -10,7 +10,7 @@ set back, can leave one below. Hence every minute a look goes further back, and 
 
 from typing import Final
 
-from tocsin.domain.instant import SECOND, Instant, Span
+from tocsin.domain.instant import SECOND, Instant, Span, has_passed
 
 BOTTOM: Final[Instant] = 0
 _BEHIND: Final[Span] = SECOND
@@ -34,10 +34,10 @@ class DeadlineFloor:
 
     def enter(self, now: Instant) -> Instant:
         """Where this look begins."""
-        if self._floor is None or now - self._bottom_at > _BOTTOM_EVERY:
+        if self._floor is None or has_passed(_BOTTOM_EVERY, self._bottom_at, now):
             self._bottom_at = self._far_at = now
             return BOTTOM
-        if now - self._far_at > _FAR_EVERY:
+        if has_passed(_FAR_EVERY, self._far_at, now):
             self._far_at = now
             return min(self._floor, now - _FAR_BEHIND)
         return self._floor - _BEHIND

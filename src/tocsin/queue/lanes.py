@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from tocsin.domain.instant import MILLISECOND, SECOND, Instant
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant, has_passed
 
 _BEHIND: Final = 250 * MILLISECOND
 _WIDE_BEHIND: Final = 5 * SECOND
@@ -90,6 +90,8 @@ class Floors:
         self._floors: dict[Lane, Instant] = {}
         self._earlier: dict[Lane, Instant] = {}
         self._earliest: dict[Lane, Instant] = {}
+        self._next_earlier: dict[Lane, Instant] | None = None
+        """What `_earlier` will be once the look under way has succeeded."""
         self._looked_at: Instant = 0
         self._widened_at: Instant = 0
         self._far_at: Instant = 0
@@ -101,8 +103,8 @@ class Floors:
         if floor is None:
             return BOTTOM
         # After a while without a look, what entered meanwhile may lie below where the clock is by now.
-        seen_at = now if now - self._looked_at <= _WIDE_BEHIND else self._looked_at
-        behind = _WIDE_BEHIND if now - self._widened_at > _WIDE_EVERY else _BEHIND
+        seen_at = min(self._looked_at, now) if has_passed(_WIDE_BEHIND, self._looked_at, now) else now
+        behind = _WIDE_BEHIND if has_passed(_WIDE_EVERY, self._widened_at, now) else _BEHIND
         return min(floor, seen_at - behind)
 
     def raise_to(self, lane: Lane, run_at: Instant) -> None:
@@ -116,17 +118,24 @@ class Floors:
         is tried from then on.
         """
         floors = {lane: self.of(lane, now) for lane in self._floors}
-        if now - self._far_at <= _FAR_EVERY:
+        self._next_earlier = None
+        if not has_passed(_FAR_EVERY, self._far_at, now):
             return floors
-        self._far_at = now
-        entered, self._earliest, self._earlier = self._earliest, self._earlier, floors
-        if now - self._bottom_at <= _BOTTOM_EVERY:
-            return entered
+        self._far_at, self._next_earlier = now, floors
+        if not has_passed(_BOTTOM_EVERY, self._bottom_at, now):
+            return self._earliest
         self._bottom_at = now
         return {}
 
-    def looked(self, now: Instant) -> None:
-        """A look that began then is over: note what kind it was."""
+    def looked(self, now: Instant, next_runs: Mapping[Lane, Instant]) -> None:
+        """A look that began then has shown when each lane has its next. A lane that was not shown is empty, or held back:
+        nobody has seen what entered it since the look before."""
+        for lane, floor in self._floors.items():
+            if lane not in next_runs:
+                self._floors[lane] = min(floor, self._looked_at - _WIDE_BEHIND)
+        self._floors |= next_runs
+        if self._next_earlier is not None:
+            self._earliest, self._earlier = self._earlier, self._next_earlier
         self._looked_at = now
-        if now - self._widened_at > _WIDE_EVERY:
+        if has_passed(_WIDE_EVERY, self._widened_at, now):
             self._widened_at = now

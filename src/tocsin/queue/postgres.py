@@ -52,12 +52,10 @@ class PostgresQueue:
         `far`."""
         lanes = columns([(*lane, floor) for lane, floor in self.floors.enter(now).items()], 4)
         rows = await self._database.fetch(_sql("peek"), self._cell, *lanes, far, crowd)
-        self.floors.looked(now)
-        views = []
-        for queue, priority, tenant_id, weight, run_at, in_flight, fires_per_second, crowded in rows:
-            lane = Lane(queue, priority, tenant_id)
-            self.floors.raise_to(lane, run_at)
-            views.append(LaneView(lane, weight, run_at, in_flight, fires_per_second, crowded))
+        views = [
+            LaneView(Lane(queue, priority, tenant_id), *rest) for queue, priority, tenant_id, *rest in rows
+        ]
+        self.floors.looked(now, {view.lane: view.next_run_at for view in views})
         return views
 
     async def claim(

@@ -30,6 +30,7 @@ _DECIDED_PER_TURN: Final = 500  # fire times that are decided in a few milliseco
 _LATE_REST: Final = 20
 """A look for late jobs that found none is not repeated before so many times as long as it took. It may take seconds: all fires
 since somebody's open transaction began have left something to walk over."""
+_LONGEST_REST: Final = 60.0
 _log = structlog.get_logger()
 
 Calendars = dict[tuple[int, str], list[Range]]
@@ -57,7 +58,8 @@ class Planner:
         self._wake_within: Span = round(wake_within * SECOND)
         self._telemetry = telemetry
         self._failpoints = failpoints
-        self._looked_late_at: frozenset[int] = frozenset()
+        self._late_leases: dict[int, int] = {}
+        """Those under which late jobs were last looked for."""
         self._rests_until = 0.0
 
     async def run_once(self, now: Instant) -> Report:
@@ -66,7 +68,7 @@ class Planner:
         if not leases:
             return Report()
         per_shard = max(1, _BATCH // len(leases))
-        due = await self._due(frozenset(leases), now, per_shard)
+        due = await self._due(leases, now, per_shard)
         if not due:
             return Report()
         await self._failpoints.reach("planner.read")
@@ -76,16 +78,19 @@ class Planner:
         full = len(plans) < len(due) or len(due) >= per_shard or unfinished
         return Report(done=len(plans), again_at=AGAIN_NOW if full else None)
 
-    async def _due(self, shards: frozenset[int], now: Instant, per_shard: int) -> list[DueJob]:
+    async def _due(self, leases: dict[int, int], now: Instant, per_shard: int) -> list[DueJob]:
         """Jobs that came within the horizon, and unless it is too soon for that those that are late."""
         loop = asyncio.get_running_loop()
         began, live_from = loop.time(), now - MISFIRE_THRESHOLD
-        late = began >= self._rests_until or shards != self._looked_late_at
-        due = await self._store.due(sorted(shards), now + self._horizon, per_shard, live_from, late=late)
-        if late:
+        late, found = began >= self._rests_until or leases != self._late_leases, False
+        try:
+            due = await self._store.due(sorted(leases), now + self._horizon, per_shard, live_from, late=late)
             found = any(job.cursor < live_from for job in due)
-            self._looked_late_at = shards
-            self._rests_until = began if found else began + _LATE_REST * (loop.time() - began)
+        finally:  # one that takes too long and is given up must not be all that is tried from then on
+            if late:
+                self._late_leases = leases
+                rest = min(_LATE_REST * (loop.time() - began), _LONGEST_REST)
+                self._rests_until = began if found else loop.time() + rest
         return due
 
     async def _decide(

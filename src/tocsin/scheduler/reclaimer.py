@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from tocsin.domain.instant import MILLISECOND, SECOND, Instant
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant, has_passed
 from tocsin.domain.outcome import Attempt, Outcome, TryAgain, Verdict, decide, fingerprint
 from tocsin.domain.policy import Policies
 from tocsin.failpoints import Failpoints
@@ -63,7 +63,7 @@ class Reclaimer:
             return Report(again_at=now + SECOND)
         if released := await self._release_lost():
             return Report(done=released, again_at=AGAIN_NOW)
-        if now - self._healed_at > _HEAL_EVERY:
+        if has_passed(_HEAL_EVERY, self._healed_at, now):
             await self._queue.heal()
             self._healed_at = now
         next_look = now + round(self.interval * SECOND)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Final
 
-from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span, has_passed
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim
 from tocsin.queue.lanes import LaneView, allot
@@ -79,7 +79,7 @@ class Claimer:
 
     async def run_once(self, now: Instant) -> Report:
         """Look if the last look is old, then claim what the capacity allows."""
-        if now - self._looked_at > _LOOK_VALID or not self._views:
+        if has_passed(_LOOK_VALID, self._looked_at, now) or not self._views:
             self._views = await self._look(now)
             self._looked_at = now
         ready = [view for view in self._views if view.next_run_at <= now + self._window(view)]

@@ -237,7 +237,7 @@ def _record(claim: Claim, outcome: Outcome, finished_at: Instant, node_id: int) 
         claim.attempt,
         outcome.verdict,
         claim.started_at,
-        finished_at,
+        max(finished_at, claim.started_at or finished_at),
         node_id,
         outcome.error,
         outcome.detail,

@@ -4,7 +4,7 @@ case when nothing ran under the key for a while. A worker without such slots ask
 
 from typing import Final
 
-from tocsin.domain.instant import SECOND, Instant, Span
+from tocsin.domain.instant import SECOND, Instant, Span, has_passed
 from tocsin.queue.slots import Slots
 from tocsin.service import Report
 
@@ -27,7 +27,7 @@ class SlotKeeper:
             await self._slots.adopt()  # what nobody remembers would never go back
         await self._slots.resolve_doubts()
         await self._slots.answer_waiting()
-        if now - self._swept_at >= _KEPT:
+        if has_passed(_KEPT, self._swept_at, now):
             self._swept_at = now
             await self._slots.give_back_unused()
         return Report(again_at=self._swept_at + _KEPT if self._slots.held else None)
