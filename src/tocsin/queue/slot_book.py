@@ -93,8 +93,9 @@ class SlotBook:
             key = limit_key(claim)
             if offered := self._offered.get(key):  # else it is ours no longer
                 self._use((key, offered.pop()), claim)
-        for slot in _flat(self._offered):
-            self.add(slot)
+        for key, left in self._offered.items():
+            if left:
+                self._idle.setdefault(key, []).extend(left)
         self._offered = {}
 
     def doubt(self, token: int) -> None:
