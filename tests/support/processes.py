@@ -159,11 +159,21 @@ class Processes:
         return process
 
 
+_kept_ports: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """A port of loopback that nobody listens on at the moment."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+    """A port of loopback that nobody listens on, kept for whoever asked until this process ends.
+
+    A bound socket that does not listen keeps the kernel from giving the port to anybody else, be it another test or an
+    outgoing connection, while servers, which reuse addresses, can still listen on it.
+    """
+    keeper = socket.socket()
+    keeper.bind(("127.0.0.1", 0))
+    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _kept_ports.append(keeper)
+    port: int = keeper.getsockname()[1]
+    return port
 
 
 def state_of(pid: int) -> str:
