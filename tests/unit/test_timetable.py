@@ -78,11 +78,11 @@ def test_the_larger_a_crowd_the_earlier_it_begins() -> None:
         begins.append(DUE - (timetable.next_at() or 0))
     assert begins == [
         0,
-        25 * MILLISECOND,
-        50 * MILLISECOND,
-        250 * MILLISECOND,
-        2500 * MILLISECOND,
-        3 * SECOND,
+        40 * MILLISECOND,
+        80 * MILLISECOND,
+        400 * MILLISECOND,
+        4000 * MILLISECOND,
+        6 * SECOND,
     ]
 
 
@@ -91,7 +91,7 @@ def test_a_crowd_leaves_before_its_instant_and_only_the_crowd() -> None:
     crowd = [claim(number, DUE, target=NOOP) for number in range(2000)]
     other = claim(5000, DUE - 10 * MILLISECOND, target=NOOP)
     timetable.add([*crowd, other])
-    begin = DUE - 50 * MILLISECOND
+    begin = DUE - 80 * MILLISECOND
     assert timetable.pop_due(begin - 1, 10_000) == []
     assert timetable.pop_due(begin, 1500) == crowd[:1500]
     assert timetable.pop_due(begin, 1500) == crowd[1500:]
