@@ -1,6 +1,6 @@
 """(d) Idle lag: executions at random instants, one at a time, on a fleet that has nothing else to do.
 
-.venv/bin/python -m bench.spread [--count 400] [--seconds 20]
+.venv/bin/python -m bench.spread [--count 400] [--seconds 20] [--runs 3]
 
 How late a process wakes up is up to the machine first. So beside each run stands the least that anybody could do at the same
 number of instants: a thread that sleeps until each of them; for `normal`, which is started by the database's clock, one that
@@ -12,6 +12,7 @@ import asyncio
 import random
 import statistics
 import time
+from itertools import product
 
 import uvloop
 
@@ -57,11 +58,11 @@ def _sleep_until(instant: Instant) -> None:
     time.sleep(max(0.0, (instant - system_now()) / SECOND))
 
 
-async def main(count: int, seconds: int) -> None:
+async def main(count: int, seconds: int, runs: int) -> None:
     async with installation() as place:
-        for precision in Precision:
+        for precision, run in product(Precision, range(runs)):
             for name, measure in ((str(precision), spread), ("the least", least)):
-                lag = await measure(place, count, seconds, precision)
+                lag = await measure(place, count, seconds, precision, seed=run)
                 print(
                     f"{name:<9} {count} instants in {seconds} s: start lag p50 {lag.p50:.2f} ms, p99 {lag.p99:.2f} ms,"
                     f" max {lag.max:.2f} ms, earliest {lag.first:.3f} ms"
@@ -72,5 +73,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.spread", description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
-    uvloop.run(main(options.count, options.seconds))
+    uvloop.run(main(options.count, options.seconds, options.runs))
