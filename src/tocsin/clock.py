@@ -10,6 +10,7 @@ this machine slept, or that another server answers; then what was known before c
 
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol
 
 from tocsin.domain.instant import SECOND, Instant
@@ -59,6 +60,11 @@ class DatabaseClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    async def ask(self, database_now: Callable[[], Awaitable[Instant]]) -> None:
+        """Learn from an exchange for nothing else, which is the shortest there is."""
+        asked = self.monotonic()
+        self.observe(asked, await database_now(), self.monotonic())
 
     def observe(self, asked: float, database_now: Instant, answered: float) -> None:
         """Learn from one exchange: monotonic seconds around it and the instant the database gave.

@@ -94,7 +94,7 @@ class Node:
         notices = Notices(self._url, f"tocsin notices {node_id}")
 
         scheduler = self._scheduler(database, lease_store, leases, notices, node_id)
-        worker = self._worker(database, notices, node_id) if "worker" in self._roles else None
+        worker = await self._worker(database, notices, node_id) if "worker" in self._roles else None
         leaser = self._leaser(lease_store, leases, node_id, _wake_all(scheduler), worker)
         leasing = Loop(leaser, self._clock)
         notices.on("shards", leasing.wake)
@@ -142,8 +142,9 @@ class Node:
         heartbeat_database = await self._open("lease", size=2)
         database = await self._open("engine", size=8, pinned=True)
         await _check_schema(heartbeat_database)
-        await self._learn_time(heartbeat_database)
         store = LeaseStore(heartbeat_database, self._settings.lease_ttl)
+        for _ in range(_CLOCK_SAMPLES):
+            await self._clock.ask(store.now)
         return database, store, await store.register(self._name, self._roles, tocsin.__version__)
 
     async def _close(self) -> None:
@@ -161,12 +162,6 @@ class Node:
         )
         self._closing.append(database.close)
         return database
-
-    async def _learn_time(self, database: Database) -> None:
-        for _ in range(_CLOCK_SAMPLES):
-            asked = self._clock.monotonic()
-            row = await database.one("SELECT tocsin_now() AS now")
-            self._clock.observe(asked, row["now"], self._clock.monotonic())
 
     def _leaser(
         self,
@@ -217,14 +212,15 @@ class Node:
         ]
         return [planning, backfilling, resuming, *(Loop(service, self._clock) for service in services)]
 
-    def _worker(self, database: Database, notices: Notices, node_id: int) -> Worker:
+    async def _worker(self, database: Database, notices: Notices, node_id: int) -> Worker:
         limits = HttpLimits(
             connections=self._settings.concurrency, connections_per_origin=self._settings.host_concurrency
         )
         client = HttpClient(Resolver(), address_policy(self._settings), limits=limits)
         self._closing.append(client.close)
+        starting = await self._open("start", size=1, pinned=True)
         worker = Worker(
-            PostgresQueue(database, node_id, self._settings.claim_ttl),
+            PostgresQueue(database, node_id, self._settings.claim_ttl, starting=starting),
             {HttpTarget: HttpCaller(client, self._clock, self._vault(database))},
             self._clock,
             self._settings,

@@ -6,6 +6,7 @@ from datetime import timedelta
 import msgspec
 
 from tests.simulation.workshop import CLAIM_TTL, Workshop, play
+from tocsin.db.pool import open_database
 from tocsin.db.statements import statement
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import MINUTE, SECOND, Instant
@@ -169,6 +170,22 @@ def test_settling_again_after_a_lost_answer_is_not_reported_lost_and_leaves_one_
             assert await worker.finish([shop.finish(claim)]) == []
             assert await worker.succeed([claim], shop.time.now()) == []
         assert len(await shop.past(key)) == 1
+
+    play(url, story)
+
+
+def test_a_start_waits_for_no_other_statement(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        await shop.once(SECOND)
+        one = await open_database(url, name="one", size=1, pinned=True)
+        own = await open_database(url, name="own", size=1, pinned=True)
+        queue = PostgresQueue(one, 1, CLAIM_TTL, starting=own)
+        claims = await shop.claim(queue)
+        async with one.connection():
+            assert await queue.start([]) == []
+            assert await queue.start(claims) == claims
+        await one.close()
+        await own.close()
 
     play(url, story)
 

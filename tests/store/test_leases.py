@@ -1,12 +1,14 @@
 """Leases on shards, fact by fact: one owner by the database's clock, epochs that only grow, trust that ends early."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from tests.simulation.workshop import LEASE_TTL, SHARDS, Workshop, play
+from tocsin.clock import DatabaseClock
 from tocsin.domain.errors import OwnershipLost, Unavailable
-from tocsin.domain.instant import SECOND
+from tocsin.domain.instant import SECOND, Instant
 from tocsin.failpoints import Failpoints
 from tocsin.scheduler.leaser import Leaser, Leases
 from tocsin.store.leases import LeaseStore
@@ -220,6 +222,24 @@ def test_trust_counts_from_when_the_renewal_was_sent_not_from_when_it_was_answer
         store.delay = TTL
         await part.run_once(shop.time.now())
         assert leases.trusted() == {}
+
+    play(url, story)
+
+
+def test_a_clock_does_not_depend_on_renewals_which_wait_for_the_disk(url: str) -> None:
+    class Watched(DatabaseClock):
+        exchanges = 0
+
+        async def ask(self, database_now: Callable[[], Awaitable[Instant]]) -> None:
+            self.exchanges += 1
+            await super().ask(database_now)
+
+    async def story(shop: Workshop) -> None:
+        part, _ = await leaser(shop)
+        part._clock = clock = Watched()
+        for _ in range(9):
+            await part.run_once(shop.time.now())
+        assert clock.exchanges == 3
 
     play(url, story)
 

@@ -1,5 +1,6 @@
 """Database time on the monotonic clock: never ahead, whatever exchanges take and the wall clock says."""
 
+import asyncio
 from collections.abc import Iterator
 from unittest.mock import patch
 
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.clock import DatabaseClock, VirtualClock
-from tocsin.domain.instant import SECOND
+from tocsin.domain.instant import SECOND, Instant
 
 DATABASE = 1_900_000_000
 
@@ -64,6 +65,19 @@ def test_it_is_never_ahead_of_the_database_and_behind_by_no_more_than_the_shorte
         behind = database_time(machine) - clock.now() / SECOND
         assert -1e-5 <= behind <= shortest + 1e-5
         assert clock.uncertainty == pytest.approx(shortest, abs=1e-6)
+
+
+def test_it_can_ask_by_itself(machine: Machine) -> None:
+    async def said() -> Instant:
+        machine.up += 0.25
+        told = round(database_time(machine) * SECOND)
+        machine.up += 0.5
+        return told
+
+    clock = DatabaseClock()
+    asyncio.run(clock.ask(said))
+    assert clock.now() / SECOND == pytest.approx(database_time(machine) - 0.5, abs=1e-5)
+    assert clock.uncertainty == pytest.approx(0.75)
 
 
 def test_a_wall_clock_that_jumps_changes_nothing(machine: Machine) -> None:

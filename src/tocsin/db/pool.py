@@ -242,6 +242,7 @@ async def open_database(
             timeout=timeout,
             command_timeout=timeout,
             max_inactive_connection_lifetime=300,
+            max_cached_statement_lifetime=0,  # to prepare one anew takes as long as many a statement
             init=_prepare,
             reset=_keep,
             server_settings=settings,

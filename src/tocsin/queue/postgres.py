@@ -35,10 +35,21 @@ CELL: Final = 0
 
 
 class PostgresQueue:
-    """Claims over one cell. `node_id` is who holds them."""
+    """Claims over one cell. `node_id` is who holds them.
 
-    def __init__(self, database: Database, node_id: int, claim_ttl: float, cell: int = CELL) -> None:
+    `starting` are connections for starts alone: a start must not wait for others, or for a connection to be made.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        node_id: int,
+        claim_ttl: float,
+        cell: int = CELL,
+        starting: Database | None = None,
+    ) -> None:
         self._database = database
+        self._starting = starting or database
         self._node_id = node_id
         self._ttl = timedelta(seconds=claim_ttl)
         self._cell = cell
@@ -85,7 +96,7 @@ class PostgresQueue:
 
     async def start(self, claims: Sequence[Claim]) -> list[Claim]:
         """Start claims at their instant. Those that are not returned must not run."""
-        rows = await self._database.fetch(_sql("start"), self._cell, *keys_of(claims), self._node_id, None)
+        rows = await self._starting.fetch(_sql("start"), self._cell, *keys_of(claims), self._node_id, None)
         return mark_started(claims, rows)
 
     async def start_gated(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:

@@ -42,6 +42,11 @@ class LeaseStore:
         self._database = database
         self._ttl = timedelta(seconds=ttl)
 
+    async def now(self) -> Instant:
+        """The database's time."""
+        row = await self._database.one("SELECT tocsin_now() AS now")
+        return int(row["now"])
+
     async def register(
         self, name: str, roles: Sequence[str], version: str, node_id: int | None = None
     ) -> int:

@@ -7,7 +7,7 @@ the rest.
 
 from typing import Final
 
-from tocsin.domain.instant import MILLISECOND, Instant
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant, has_passed
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim
 from tocsin.queue.postgres import PostgresQueue
@@ -18,6 +18,7 @@ from tocsin.worker.timetable import Timetable
 
 _BATCH: Final = 1000
 _BUSY: Final = 5 * MILLISECOND
+_WARM: Final = 60 * SECOND
 
 
 class Starter:
@@ -40,6 +41,7 @@ class Starter:
         self._telemetry = telemetry
         self._failpoints = failpoints
         self._unanswered: list[Claim] = []
+        self._asked_at: Instant = 0
 
     def overdue(self, now: Instant) -> bool:
         """Whether something waits to be started."""
@@ -53,7 +55,14 @@ class Starter:
         due = self._take_due(now)
         if due:
             await self._start(due, now)
+        elif has_passed(_WARM, self._asked_at, now):
+            await self._warm_up(now)
         return Report(done=len(due), again_at=AGAIN_NOW if due else self._timetable.next_at())
+
+    async def _warm_up(self, now: Instant) -> None:
+        """Ask for nothing, so that the connection is there and knows the statement when something is due."""
+        await self._queue.start([])
+        self._asked_at = now
 
     async def _start_by_kind(self, due: list[Claim], now: Instant) -> list[Claim]:
         plain = [claim for claim in due if not claim.gated]
@@ -78,6 +87,7 @@ class Starter:
         self._unanswered = due
         started = await self._start_by_kind(due, now)
         self._unanswered = []
+        self._asked_at = now
         await self._failpoints.reach("starter.started")
         self._telemetry.not_started.inc(len(due) - len(started))
         self._telemetry.held.set(len(self._timetable))

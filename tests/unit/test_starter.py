@@ -1,0 +1,101 @@
+"""How the starter keeps its connection warm: what is due must not wait for one to be made."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tocsin.domain.errors import Unavailable
+from tocsin.domain.ids import new_job_id
+from tocsin.domain.instant import SECOND, Instant
+from tocsin.failpoints import Failpoints
+from tocsin.queue.claims import Claim
+from tocsin.telemetry import Telemetry
+from tocsin.worker.starter import Starter
+from tocsin.worker.timetable import Timetable
+
+NOW = 1_000_000 * SECOND
+
+
+class Queue:
+    """Starts whatever it is asked for, and notes how many that were."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.away = False
+
+    async def start(self, claims: Sequence[Claim]) -> list[Claim]:
+        if self.away:
+            raise Unavailable("the database did not answer")
+        self.asked.append(len(claims))
+        return list(claims)
+
+
+class Runner:
+    """Runs nothing, but could."""
+
+    def __init__(self, free: int) -> None:
+        self.free = free
+        self.ran: list[Claim] = []
+
+    def run(self, claims: Sequence[Claim]) -> None:
+        self.ran += claims
+
+
+class Bed:
+    """A starter with nothing but a timetable of its own."""
+
+    def __init__(self, free: int = 10) -> None:
+        self.queue, self.timetable, self.runner = Queue(), Timetable(), Runner(free)
+        parts: Any = (self.queue, self.timetable, self.runner)
+        self._starter = Starter(*parts, Telemetry(), Failpoints())
+
+    def run(self, at: Instant) -> None:
+        asyncio.run(self._starter.run_once(NOW + at))
+
+    def add(self, run_at: Instant) -> None:
+        at = NOW + run_at
+        self.timetable.add(
+            [
+                Claim(
+                    new_job_id(at), at, 1, "default", 5, at, at, None, at, at, 1, 0, None, None, None, None,
+                    '{"kind":"noop"}', "{}", 1, 7,
+                )
+            ]
+        )  # fmt: skip
+
+
+def test_a_starter_that_has_nothing_to_start_asks_for_nothing_once_a_minute() -> None:
+    bed = Bed()
+    for second in range(180):
+        bed.run(second * SECOND)
+    assert bed.queue.asked == [0, 0, 0]
+
+
+def test_one_that_starts_something_need_not() -> None:
+    bed = Bed()
+    for second in range(180):
+        bed.add(second * SECOND)
+        bed.run(second * SECOND)
+        bed.run(second * SECOND + 1)
+    assert bed.queue.asked == [1] * 180
+    assert len(bed.runner.ran) == 180
+
+
+def test_without_an_answer_it_asks_again() -> None:
+    bed = Bed()
+    bed.queue.away = True
+    with pytest.raises(Unavailable):
+        bed.run(0)
+    bed.queue.away = False
+    bed.run(1)
+    bed.run(2)
+    assert bed.queue.asked == [0]
+
+
+def test_a_clock_that_was_set_back_does_not_keep_it_from_asking() -> None:
+    bed = Bed()
+    bed.run(3600 * SECOND)
+    bed.run(0)
+    assert bed.queue.asked == [0, 0]
