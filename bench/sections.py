@@ -54,7 +54,7 @@ class Sizes(msgspec.Struct, frozen=True):
     pending: tuple[int, ...] = (0, 1_000_000, 10_000_000)
     recurring: tuple[tuple[int, int], ...] = ((5000, 3), (50_000, 3), (300_000, 10))
     held_minutes: float = 5.0
-    idle_seconds: float = 20.0
+    idle_seconds: float = 30.0  # as long as a round of autovacuum: as many of them before as meanwhile
     fires: int = 30_000
     failover_rate: int = 200
 
