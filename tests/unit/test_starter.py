@@ -31,12 +31,16 @@ class Queue:
         self.asked.append(len(claims))
         return list(claims)
 
+    async def start_gated(self, claims: Sequence[Claim], _: Instant) -> list[Claim]:
+        return list(claims)
+
 
 class Runner:
     """Runs nothing, but could."""
 
-    def __init__(self, free: int) -> None:
-        self.free = free
+    free = 10
+
+    def __init__(self) -> None:
         self.ran: list[Claim] = []
 
     def run(self, claims: Sequence[Claim]) -> None:
@@ -46,24 +50,22 @@ class Runner:
 class Bed:
     """A starter with nothing but a timetable of its own."""
 
-    def __init__(self, free: int = 10) -> None:
-        self.queue, self.timetable, self.runner = Queue(), Timetable(), Runner(free)
+    def __init__(self) -> None:
+        self.queue, self.timetable, self.runner = Queue(), Timetable(), Runner()
         parts: Any = (self.queue, self.timetable, self.runner)
         self._starter = Starter(*parts, Telemetry(), Failpoints())
 
     def run(self, at: Instant) -> None:
         asyncio.run(self._starter.run_once(NOW + at))
 
-    def add(self, run_at: Instant) -> None:
+    def add(self, run_at: Instant, limit_key: str | None = None) -> None:
         at = NOW + run_at
-        self.timetable.add(
-            [
-                Claim(
-                    new_job_id(at), at, 1, "default", 5, at, at, None, at, at, 1, 0, None, None, None, None,
-                    '{"kind":"noop"}', "{}", 1, 7,
-                )
-            ]
+        claim = Claim(
+            new_job_id(at), at, 1, "default", 5, at, at, None, at, at, 1, 0, None, None, None, None,
+            '{"kind":"noop"}', "{}", 1, 7,
         )  # fmt: skip
+        claim.limit_key = limit_key
+        self.timetable.add([claim])
 
 
 def test_a_starter_that_has_nothing_to_start_asks_for_nothing_once_a_minute() -> None:
@@ -80,6 +82,16 @@ def test_one_that_starts_something_need_not() -> None:
         bed.run(second * SECOND)
         bed.run(second * SECOND + 1)
     assert bed.queue.asked == [1] * 180
+    assert len(bed.runner.ran) == 180
+
+
+def test_starts_under_a_limit_go_another_way_and_do_not_keep_it_warm() -> None:
+    bed = Bed()
+    for second in range(180):
+        bed.add(second * SECOND, limit_key="k")
+        bed.run(second * SECOND)
+        bed.run(second * SECOND + 1)
+    assert bed.queue.asked == [0, 0, 0]
     assert len(bed.runner.ran) == 180
 
 

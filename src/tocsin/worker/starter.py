@@ -56,20 +56,20 @@ class Starter:
         if due:
             await self._start(due, now)
         elif has_passed(_WARM, self._asked_at, now):
-            await self._warm_up(now)
+            await self._start_plain([], now)  # so that the connection is there and knows the statement
         return Report(done=len(due), again_at=AGAIN_NOW if due else self._timetable.next_at())
-
-    async def _warm_up(self, now: Instant) -> None:
-        """Ask for nothing, so that the connection is there and knows the statement when something is due."""
-        await self._queue.start([])
-        self._asked_at = now
 
     async def _start_by_kind(self, due: list[Claim], now: Instant) -> list[Claim]:
         plain = [claim for claim in due if not claim.gated]
         gated = [claim for claim in due if claim.gated]
-        started = await self._queue.start(plain) if plain else []
+        started = await self._start_plain(plain, now) if plain else []
         if gated:
             started += await self._queue.start_gated(gated, now)
+        return started
+
+    async def _start_plain(self, claims: list[Claim], now: Instant) -> list[Claim]:
+        started = await self._queue.start(claims)
+        self._asked_at = now
         return started
 
     def _take_due(self, now: Instant) -> list[Claim]:
@@ -87,7 +87,6 @@ class Starter:
         self._unanswered = due
         started = await self._start_by_kind(due, now)
         self._unanswered = []
-        self._asked_at = now
         await self._failpoints.reach("starter.started")
         self._telemetry.not_started.inc(len(due) - len(started))
         self._telemetry.held.set(len(self._timetable))
