@@ -50,6 +50,12 @@ def left_over(steps: Sequence[Step], done: Sequence[Done]) -> list[Step]:
     return [step for step in steps if step.name not in names]
 
 
+def in_order(done: Sequence[Done], names: Sequence[str]) -> list[Done]:
+    """What was kept, as a run in one go would have kept it."""
+    places = {name: place for place, name in enumerate(names)}
+    return sorted(done, key=lambda one: places.get(one.name, len(places)))
+
+
 async def main(steps: Sequence[Step], sizes: Sizes, peers: Sequence[str], into: Path) -> int:
     """Measure, keep, report. Returns how many steps failed."""
     stop_on_sigterm()
@@ -70,7 +76,7 @@ async def main(steps: Sequence[Step], sizes: Sizes, peers: Sequence[str], into: 
                 else:
                     keep(results, done)
                     print(f"  {step.name}: {done.took:.0f} s; about {left / 60:.0f} minutes left", flush=True)
-    write_report(into)
+    write_report(into, [step.name for step in all_steps(sizes, peers, "".join(SECTIONS))])
     for name in failed:
         print(f"FAILED: {name}")
     return len(failed)
@@ -113,9 +119,9 @@ def stop_on_sigterm() -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
 
 
-def write_report(into: Path) -> None:
-    """The page, its plots, and the short table."""
-    done = kept(into / RESULTS)
+def write_report(into: Path, names: Sequence[str]) -> None:
+    """The page, its plots, and the short table. `names` says in which order the steps come."""
+    done = in_order(kept(into / RESULTS), names)
     run = msgspec.json.decode((into / RUN).read_bytes(), type=Run)
     measured = [row for one in done for row in one.measured]
     plots: dict[str, list[str]] = {}

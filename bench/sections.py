@@ -194,9 +194,7 @@ def _spread(precision: Precision) -> Callable[[Bench], Awaitable[list[Measured]]
         for run in range(sizes.spread_runs):
             lag = await spread(bench.place, sizes.instants, sizes.spread_seconds, precision, seed=run)
             found.append((lag, await curve_of_history(bench.place)))
-            anchors.append(
-                await least(bench.place, sizes.instants, sizes.spread_seconds, precision, seed=run)
-            )
+            anchors.append(await least(sizes.instants, sizes.spread_seconds, seed=run))
             bench.tell(f"{shown(lag)}; the least: {shown(anchors[-1])}")
         command = (
             f"python -m bench.spread --count {sizes.instants} --seconds {sizes.spread_seconds}"
@@ -204,13 +202,8 @@ def _spread(precision: Precision) -> Callable[[Bench], Awaitable[list[Measured]]
         )
         normal = precision is Precision.NORMAL
         who = OURS if normal else f"{OURS}, precision `{precision}`"
-        reading = "" if normal else ", as the engine reads the clock"
-        note = f"{sizes.spread_runs} runs, {sizes.instants} in {sizes.spread_seconds} s{reading}"
-        anchor = (
-            "a thread that wakes up and asks the database for its time"
-            if normal
-            else "a thread that wakes up"
-        )
+        note = f"{sizes.spread_runs} runs, {sizes.instants} in {sizes.spread_seconds} s, as the engine reads the clock"
+        anchor = f"a thread that wakes up, beside `{precision}`"
         return [
             lags("d", SPREAD, who, found, command, note, headline=normal),
             Measured("d", SPREAD, anchor, lag_values(anchors), command),

@@ -11,10 +11,11 @@ from typing import Any
 
 from tests.simulation.faults import Faults, FaultyDatabase, SimulatedCrash, spin
 from tests.simulation.target import Target
-from tocsin.clock import Clock
+from tests.simulation.virtual_time import VirtualTimer
+from tocsin.clock import VirtualClock
 from tocsin.db.pool import Database
 from tocsin.domain.errors import OwnershipLost, Unavailable
-from tocsin.domain.instant import SECOND, Instant
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant
 from tocsin.domain.target import HttpTarget
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.leaser import Leaser, Leases
@@ -79,7 +80,7 @@ class Part:
 class SimulatedNode:
     """One process of the fleet."""
 
-    def __init__(self, name: str, node_id: int, clock: Clock) -> None:
+    def __init__(self, name: str, node_id: int, clock: VirtualClock) -> None:
         self.name = name
         self.node_id = node_id
         self.clock = clock
@@ -96,7 +97,7 @@ class SimulatedNode:
         name: str,
         database: Database,
         leasing: Database,
-        clock: Clock,
+        clock: VirtualClock,
         settings: Settings,
         faults: Faults,
         target: Target,
@@ -117,6 +118,7 @@ class SimulatedNode:
             points,
             node_id=node_id,
         )
+        node.timer = VirtualTimer(clock, node.worker.runner)
         planner = Planner(
             PlanStore(engine, node_id),
             node.leases,
@@ -164,6 +166,10 @@ class SimulatedNode:
         """Held work that may go on."""
         now = self.clock.now()
         return [] if self.dead or self.frozen else [held for held in self.held if held.until <= now]
+
+    def rings_at(self) -> Instant | None:
+        """When the next instant comes of what has started and waits for it."""
+        return None if self.dead or self.frozen else self.timer.ring_at
 
     def crash(self) -> None:
         self.dead = True
@@ -220,11 +226,19 @@ class _Leaving(Service):
         self._node = node
 
     async def run_once(self, now: Instant) -> Report:
+        await self._nothing_waits_for_its_instant()
         await self._node.worker.drain()
         with contextlib.suppress(Unavailable):
             await self._node.leaser.leave()
         self._node.dead = True
         return Report()
+
+    async def _nothing_waits_for_its_instant(self) -> None:
+        """What `drain` waits for first, while the others have their turns: starts under way, and what has started."""
+        node = self._node
+        (starter,) = (part for part in node.parts if part.name == "starter")
+        while starter.task is not None or node.timer.is_set:
+            await node.hold(node.clock.now() + 10 * MILLISECOND, everything=False)
 
 
 class WritingDatabase(FaultyDatabase):

@@ -18,7 +18,7 @@ import structlog
 
 from tests.simulation.faults import spin
 from tests.simulation.outage_oracle import HORIZON
-from tests.simulation.virtual_time import VirtualTime, open_on_virtual_time, run_virtually
+from tests.simulation.virtual_time import VirtualTime, VirtualTimer, open_on_virtual_time, run_virtually
 from tocsin.clock import VirtualClock
 from tocsin.db.pool import Database, open_database
 from tocsin.domain.ids import shard_of
@@ -149,6 +149,7 @@ class Engine:
             PostgresQueue(self.database, node_id, self.settings.claim_ttl), {HttpTarget: self.calls}, clock,
             self.settings, telemetry, points, node_id=node_id,
         )  # fmt: skip
+        self.timer = VirtualTimer(clock, self.worker.runner)
         worker = (self.worker.claimer, self.worker.starter, self.worker.settler, self.worker.heartbeat)
         parts: Any = (self.planner, self.reclaimer, self.resumer, self.backfiller, *worker)
         self._parts = {part.name: part for part in parts}
@@ -158,6 +159,7 @@ class Engine:
         for _, task in self.worker.runner._tasks.values():
             task.cancel()
         self.worker.runner._tasks.clear()
+        self.timer.close()
         await spin()
         await self.database.execute("UPDATE shards SET owner = NULL, expires_at = tocsin_now()")
         await self.database.execute("DELETE FROM nodes")
@@ -201,6 +203,8 @@ class Engine:
                 return min((instant for instant in when.values() if instant is not None), default=None)
             for name in [name for name in _ORDER if name in due]:
                 await self._parts[name].run_once(now)
+            if "alarm" in due:
+                self.timer.ring()
 
     async def _when(self) -> dict[str, Instant | None]:
         """When each part has something to do next; the calls under way are the target's part."""
@@ -216,6 +220,7 @@ class Engine:
         when["starter"] = worker.timetable.next_at()
         if worker.runner.free <= 0:  # both wait for a call to end
             when["claimer"] = when["starter"] = None
+        when["alarm"] = self.timer.ring_at
         when["settler"] = now if worker.settler.backlog else None
         when["calls"] = min((end for end in self.calls.ends.values() if end > now), default=None)
         return when

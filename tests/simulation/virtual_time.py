@@ -13,6 +13,7 @@ from tocsin.clock import VirtualClock
 from tocsin.db.pool import Database, open_database
 from tocsin.domain.instant import Instant, Span, parse_instant
 from tocsin.store.history import HistoryStore
+from tocsin.worker.runner import Runner
 
 # Forty seconds before a partition of history begins.
 START: Instant = parse_instant("2030-06-30T23:59:20Z", "start")
@@ -39,6 +40,31 @@ def run_virtually(clock: VirtualClock, main: Coroutine[Any, Any, _T]) -> _T:
     """`asyncio.run` on virtual time."""
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
         return runner.run(main)
+
+
+class VirtualTimer:
+    """Takes the place of the timer of a worker's alarm: rings when the driver of a test says so."""
+
+    def __init__(self, clock: VirtualClock, runner: Runner) -> None:
+        self._clock = clock
+        self._alarm: Any = runner._alarm
+        self._alarm._timer = self
+        self.ring_at: Instant | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether something has started and waits for its instant."""
+        return self.ring_at is not None
+
+    def set(self, wait: Span) -> None:
+        self.ring_at = self._clock.now() + wait
+
+    def close(self) -> None:
+        self.ring_at = None
+
+    def ring(self) -> None:
+        self.ring_at = None
+        self._alarm._ring()
 
 
 class VirtualTime:

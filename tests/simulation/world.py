@@ -21,13 +21,20 @@ from tests.simulation.node import Held, Part, SimulatedNode
 from tests.simulation.records import Records, read_records
 from tests.simulation.target import Target
 from tests.simulation.verdict import Violation
-from tests.simulation.virtual_time import START, VirtualTime, open_on_virtual_time, run_virtually
+from tests.simulation.virtual_time import (
+    START,
+    VirtualTime,
+    VirtualTimer,
+    open_on_virtual_time,
+    run_virtually,
+)
 from tests.simulation.workload import Clients
 from tocsin.clock import VirtualClock
 from tocsin.db.pool import Database, open_database
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.settings import Settings
 
+Choice = Part | Held | VirtualTimer
 NODES = 3
 SHARDS = 8
 TROUBLE = 60 * SECOND
@@ -209,16 +216,21 @@ class World:
                 node.worker.claimer.forget_look()
                 node.worker._claiming.wake()
 
-    def _able(self, now: Instant) -> list[tuple[SimulatedNode, Part | Held]]:
+    def _able(self, now: Instant) -> list[tuple[SimulatedNode, Choice]]:
         """What could happen at this instant."""
-        choices: list[tuple[SimulatedNode, Part | Held]] = []
+        choices: list[tuple[SimulatedNode, Choice]] = []
         for node in self.nodes:
             choices += [(node, held) for held in node.released()]
             choices += [(node, part) for part in node.idle_parts() if part.due_at <= now]
+            choices += [(node, node.timer)] if (node.rings_at() or now + 1) <= now else []
         return choices
 
-    async def _let(self, choice: tuple[SimulatedNode, Part | Held]) -> None:
+    async def _let(self, choice: tuple[SimulatedNode, Choice]) -> None:
         node, what = choice
+        if isinstance(what, VirtualTimer):
+            what.ring()
+            await spin()
+            return
         if isinstance(what, Part):
             await self._take_turn(node, what)
             return
@@ -251,6 +263,7 @@ class World:
             times = [part.due_at for node in self.nodes for part in node.idle_parts()]
             times += [held.until for node in self.nodes for held in node.held]
             times += [node.frozen_until for node in self.nodes if node.frozen]
+            times += [at for node in self.nodes if (at := node.rings_at()) is not None]
             ahead = [time for time in (*times, *self.births) if time > now]
             span = min([SECOND, *(time - now for time in ahead)]) + self.rng.choice((0, 0, 1000, 50_000))
         await self.time.advance(span)

@@ -1,4 +1,4 @@
-"""The timer of `exact` executions: in order, never early, nothing that was dropped, nothing left behind."""
+"""The timer of what has started and waits for its instant: in order, never early, nothing that was dropped, nothing left behind."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -15,13 +15,14 @@ from tocsin.worker import alarm
 from tocsin.worker.alarm import Alarm, LoopTimer
 
 
-def claim_at(run_at: Instant) -> Claim:
+def claim_at(run_at: Instant, policies: str = "{}") -> Claim:
     return Claim(
         new_job_id(run_at), run_at, 1, "default", 5, run_at, run_at, None, run_at, run_at, 1, 0, None, None, None,
-        None, "{}", "{}", 1, 7,
+        None, "{}", policies, 1, 7,
     )  # fmt: skip
 
 
+EXACT = '{"precision":"exact"}'
 Story = Callable[[Alarm, DatabaseClock, list[tuple[Instant, Claim]]], Coroutine[Any, Any, None]]
 
 
@@ -48,12 +49,42 @@ def play(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cal
 def test_claims_fire_in_order_and_never_early(play: Callable[[Story], None]) -> None:
     async def story(ringing: Alarm, clock: DatabaseClock, fired: list[tuple[Instant, Claim]]) -> None:
         start = clock.now() + 20 * MILLISECOND
-        claims = [claim_at(start + n * 700) for n in (5, 0, 3, 1, 4, 2, 2, 2)]
+        claims = [claim_at(start + n * 700, EXACT if n % 2 else "{}") for n in (5, 0, 3, 1, 4, 2, 2, 2)]
         ringing.set(claims[:4])
         ringing.set(claims[4:])
         await ringing.close()
         assert [claim.run_at for _, claim in fired] == sorted(claim.run_at for claim in claims)
         assert all(at >= claim.run_at for at, claim in fired)
+
+    play(story)
+
+
+def test_a_crowd_of_instants_fires_in_order_and_never_early(play: Callable[[Story], None]) -> None:
+    async def story(ringing: Alarm, clock: DatabaseClock, fired: list[tuple[Instant, Claim]]) -> None:
+        start = clock.now() + 20 * MILLISECOND
+        claims = [claim_at(start + n * 7 % 2000 * 10) for n in range(3000)]
+        ringing.set(claims)
+        dropped = claims[::10]
+        assert all(map(ringing.drop, dropped))
+        await ringing.close()
+        assert [claim.run_at for _, claim in fired] == sorted(
+            claim.run_at for n, claim in enumerate(claims) if n % 10
+        )
+        assert all(at >= claim.run_at for at, claim in fired)
+
+    play(story)
+
+
+def test_an_instant_whose_claims_were_all_dropped_can_be_set_again(play: Callable[[Story], None]) -> None:
+    async def story(ringing: Alarm, clock: DatabaseClock, fired: list[tuple[Instant, Claim]]) -> None:
+        instant = clock.now() + 10 * MILLISECOND
+        first, second = claim_at(instant, EXACT), claim_at(instant)
+        ringing.set([first])
+        ringing.drop(first)
+        ringing.set([second])
+        await ringing.close()
+        assert [claim for _, claim in fired] == [second]
+        assert fired[0][0] >= instant
 
     play(story)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from bench.full import all_steps, left_over
+from bench.full import all_steps, in_order, left_over
 from bench.held_vacuum import slope_per_minute
 from bench.herd import lag_of, thinned
 from bench.peer_steps import ABLE
@@ -67,6 +67,11 @@ def test_a_run_that_was_cut_goes_on_after_what_was_kept(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes() + b'{"name":"cut of')
     assert [done.measured for done in kept(path)] == [[OURS], [PEER]]
     assert left_over(steps, kept(path)) == [steps[1], *steps[3:]]
+
+
+def test_what_was_measured_again_takes_its_old_place() -> None:
+    done = [Done(name, 1.0, []) for name in ("b", "gone", "c", "a")]
+    assert [one.name for one in in_order(done, ["a", "b", "c", "d"])] == ["a", "b", "c", "gone"]
 
 
 def test_each_section_has_a_step_and_each_step_a_name_of_its_own() -> None:

@@ -1,10 +1,8 @@
 """The timer of executions that are started in the database a moment before their instant, and wait here.
 
-A start is a durable write and takes a millisecond or more, so an execution that must fire within one cannot ask at its
-instant. It asks `ARMED_BEFORE` earlier: that is the last moment at which a cancellation is certain to keep it from
-firing. Crowds ask early, too (see `timetable`). The kernel's own timer then wakes the process a little early, and the
-rest is waited for by looking at the clock, never past it: nothing fires early, by the database's clock as well as this
-process knows it.
+`timetable` says how long before. The kernel's own timer wakes the process when the instant has come; for an `exact`
+execution a little earlier, and the rest is waited for by looking at the clock. Never past it: nothing fires early, by the
+database's clock as well as this process knows it.
 """
 
 import asyncio
@@ -20,11 +18,13 @@ from typing import Final
 from tocsin.clock import Clock
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
 from tocsin.queue.claims import Claim
+from tocsin.worker.timetable import is_exact
 
-ARMED_BEFORE: Final[Span] = 500 * MILLISECOND
-# What a wake-up by the kernel is late by on a quiet machine; so long the process looks at the clock instead.
+# What a wake-up by the kernel is late by on a quiet machine; so long the process looks at the clock for `exact` ones.
 _SPUN: Final[Span] = 300
-# Of a crowd so many fire before others have their turn.
+# So far apart it rings unless something `exact` waits: where instants are dense, several fire together.
+_APART: Final[Span] = MILLISECOND
+# So many fire before others have their turn.
 _AT_ONCE: Final = 500
 _CLOCK_MONOTONIC: Final = 1
 _NONBLOCK_CLOEXEC: Final = 0o4000 | 0o2000000
@@ -37,7 +37,10 @@ class Alarm:
         self._clock = clock
         self._fire = fire
         self._waiting: dict[Instant, deque[Claim]] = {}
+        self._exact: set[Instant] = set()
+        # When to ring; also instants of which nothing waits any more.
         self._instants: list[Instant] = []
+        self._rang_at: Instant = 0
         self._timer: KernelTimer | LoopTimer | None = None
         self._rung_out = asyncio.Event()
 
@@ -55,6 +58,8 @@ class Alarm:
                 waiting = self._waiting[claim.run_at] = deque()
                 heapq.heappush(self._instants, claim.run_at)
             waiting.append(claim)
+            if is_exact(claim.policies):
+                self._exact.add(claim.run_at)
         self._set_timer()
 
     def drop(self, claim: Claim) -> bool:
@@ -77,28 +82,47 @@ class Alarm:
             self._timer = None
 
     def _set_timer(self) -> None:
-        if not self._instants:
+        instant = self._next_instant()
+        if instant is None:
             return
         if self._timer is None:
             self._timer = new_timer(self._ring)
-        self._timer.set(max(1, self._instants[0] - self._clock.now() - _SPUN))
+        self._timer.set(max(1, self._ring_at(instant) - self._clock.now()))
+
+    def _next_instant(self) -> Instant | None:
+        while self._instants and self._instants[0] not in self._waiting:
+            heapq.heappop(self._instants)
+        return self._instants[0] if self._instants else None
+
+    def _ring_at(self, instant: Instant) -> Instant:
+        """When to wake up for the next instant."""
+        if instant in self._exact:
+            return instant - _SPUN
+        if self._exact or instant <= self._rang_at:
+            return instant
+        return max(instant, self._rang_at + _APART)
 
     def _ring(self) -> None:
-        if self._instants and self._instants[0] - self._clock.now() <= _SPUN:
-            instant = self._instants[0]
-            while self._clock.now() < instant:
+        instant = self._next_instant()
+        if instant is not None and self._ring_at(instant) <= self._clock.now():
+            while (now := self._clock.now()) < instant:
                 pass
-            waiting = self._waiting[instant]
-            due = [waiting.popleft() for _ in range(min(_AT_ONCE, len(waiting)))]
-            self._forget_empty(instant)
-            self._fire(due)
+            self._rang_at = now
+            self._fire(self._take_due(now))
         self._set_timer()
+
+    def _take_due(self, now: Instant) -> list[Claim]:
+        due: list[Claim] = []
+        while len(due) < _AT_ONCE and (instant := self._next_instant()) is not None and instant <= now:
+            waiting = self._waiting[instant]
+            due += [waiting.popleft() for _ in range(min(_AT_ONCE - len(due), len(waiting)))]
+            self._forget_empty(instant)
+        return due
 
     def _forget_empty(self, instant: Instant) -> None:
         if not self._waiting[instant]:
             del self._waiting[instant]
-            self._instants.remove(instant)
-            heapq.heapify(self._instants)
+            self._exact.discard(instant)
             self._rung_out.set()
 
 

@@ -1,8 +1,7 @@
-"""Fires held claims on their instant.
+"""Starts held claims when the timetable says so, most of them a moment before their instant.
 
-At the instant one batched `start` asks the database for the fire-or-skip decision; only what it grants runs.
-Never early: a timer may wake up to a millisecond too soon, in which case nothing is due yet and the loop sleeps
-the rest.
+One batched `start` asks the database for the fire-or-skip decision; only what it grants goes to the runner, whose
+alarm waits for the instant.
 """
 
 from typing import Final

@@ -1,12 +1,13 @@
-"""Claims that wait in memory for their instant, `exact` ones and crowds for a moment before it.
+"""Claims that wait in memory for the moment at which the database is asked to start them.
 
 What enters: executions claimed up to a couple of seconds ahead. What leaves: those whose time has come, to
 be started; and everything at once when the worker drains. What may be lost: nothing. The timetable is a copy;
 if the process dies, the claims in the database pass their deadline and are given to others.
 
-A start is a durable write, and a thousand of them take some milliseconds. A crowd due at one instant would still be
-asking the database when its instant is long over, so it begins earlier, the earlier the larger it is, and `Alarm` holds
-what has started until the instant comes.
+A start is a durable write: it takes some milliseconds, a thousand of them some more. So that this does not make an
+execution late it begins a little before its instant, in a crowd that is due at one instant the earlier the larger it is,
+and `Alarm` holds what has started until the instant comes. What begins early can be cancelled with certainty only until
+then, so it is no earlier than it needs to be.
 """
 
 import heapq
@@ -23,26 +24,26 @@ from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
 from tocsin.domain.policy import Policies, Precision
 from tocsin.domain.target import NoopTarget, Target
 from tocsin.queue.claims import Claim
-from tocsin.worker.alarm import ARMED_BEFORE
 
 _CROWD: Final = 1000
 _START_TAKES: Final[Span] = 40
 """What one of a crowd takes to start on a worker that is one of two on two cores: so much earlier it begins for each."""
+STARTED_BEFORE: Final[Span] = 25 * MILLISECOND
+"""So long before its instant a start is asked for: what waking up and a commit take, also when the disk is slow."""
+EXACT_STARTED_BEFORE: Final[Span] = 500 * MILLISECOND
+CROWD_STARTED_BEFORE: Final[Span] = 6 * SECOND
+"""The longest that a crowd is started before its instant."""
 
 
 class Kind(IntEnum):
     """What claims of one instant have in common: how long they may wait once they have started."""
 
     FREE = 0
-    """Waiting costs nothing."""
+    """Waiting costs nothing: a crowd may begin as early as it needs."""
     CALL = 1
-    """Waiting keeps a place that another call could have."""
+    """Waiting keeps a place that another call could have: a crowd begins no earlier than one."""
     GATED = 2
-    """Waiting would keep a slot of a limit, or a job's floor, that others wait for."""
-
-
-STARTED_BEFORE: Final[dict[Kind, Span]] = {Kind.FREE: 6 * SECOND, Kind.CALL: 25 * MILLISECOND, Kind.GATED: 0}
-"""The longest that a crowd is started before its instant."""
+    """Waiting would keep a slot of a limit, or a job's floor, that others wait for: it begins on its instant."""
 
 
 class Bucket(NamedTuple):
@@ -113,18 +114,19 @@ class Timetable:
         return claims
 
     def _put(self, claim: Claim) -> None:
-        start_at = claim.run_at - ARMED_BEFORE if is_exact(claim.policies) else claim.run_at
-        name = Bucket(start_at, kind_of(claim))
+        kind = kind_of(claim)
+        before = _started_before(claim, kind)
+        name = Bucket(claim.run_at - before, kind)
         bucket = self._buckets.get(name)
         if bucket is None:
             bucket = self._buckets[name] = deque()
-            heapq.heappush(self._starts, (start_at, name))
+            heapq.heappush(self._starts, (name.start_at, name))
         bucket.append(claim)
-        if name.kind is Kind.GATED:
+        if kind is Kind.GATED:
             self.gated += 1
-        if len(bucket) % _CROWD == 0 and name.kind is not Kind.GATED:
-            before = min(len(bucket) * _START_TAKES, STARTED_BEFORE[name.kind])
-            heapq.heappush(self._starts, (start_at - before, name))
+        elif kind is Kind.FREE and len(bucket) % _CROWD == 0:
+            before = min(before + len(bucket) * _START_TAKES, CROWD_STARTED_BEFORE)
+            heapq.heappush(self._starts, (claim.run_at - before, name))
 
 
 def kind_of(claim: Claim) -> Kind:
@@ -132,6 +134,13 @@ def kind_of(claim: Claim) -> Kind:
     if claim.overlap is not None or claim.limit_key is not None:
         return Kind.GATED
     return Kind.CALL if has_call(claim.target) else Kind.FREE
+
+
+def _started_before(claim: Claim, kind: Kind) -> Span:
+    """How long before its instant a claim begins that is alone."""
+    if is_exact(claim.policies):
+        return EXACT_STARTED_BEFORE
+    return 0 if kind is Kind.GATED else STARTED_BEFORE
 
 
 @lru_cache(maxsize=8192)

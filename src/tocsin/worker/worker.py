@@ -5,7 +5,7 @@
     claimer ──► runner ──► settler        due work: claimed and started in one statement
        │          ▲
        ▼          │
-    timetable ─► starter                  work ahead of time: started on the instant
+    timetable ─► starter                  work ahead of time: started a moment before its instant, fired on it
                 heartbeat                 long work
 """
 
