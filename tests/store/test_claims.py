@@ -1,21 +1,18 @@
 """Claims, fact by fact: one holder at a time, refusals as values, and no row that anybody forgets."""
 
 import asyncio
-from datetime import timedelta
 
 import msgspec
 
 from tests.simulation.workshop import CLAIM_TTL, Workshop, play
 from tocsin.db.pool import open_database
-from tocsin.db.statements import statement
 from tocsin.domain.ids import ExecutionKey
-from tocsin.domain.instant import MINUTE, SECOND, Instant
+from tocsin.domain.instant import MINUTE, SECOND
 from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import Verdict
 from tocsin.domain.policy import Limit, Policies, Retry
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim, Finish, Overdue, Requeue
-from tocsin.queue.lanes import Lane
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.leaser import Leases
 from tocsin.scheduler.reclaimer import Reclaimer
@@ -472,156 +469,6 @@ def test_only_the_holder_of_the_first_shard_reclaims(url: str) -> None:
         assert (await reclaimer(shop).run_once(shop.time.now())).done == 1
 
     play(url, story)
-
-
-def test_floors_do_not_hide_what_enters_the_queue_in_any_way(url: str) -> None:
-    async def story(shop: Workshop) -> None:
-        worker = shop.worker(1)
-
-        async def taken() -> Claim:
-            await shop.time.advance(300_000)
-            [claim] = await shop.claim(worker)
-            return claim
-
-        await shop.once()
-        claim = await taken()
-        for _ in range(3):
-            await shop.time.advance(20 * SECOND)
-            await shop.once()
-            extra = await taken()  # the floor goes up with it
-            assert await worker.retry([shop.again(extra, 0)]) == []
-            await worker.finish([shop.finish(await taken())])
-        await shop.time.advance(PAST_THE_DEADLINE)
-        assert await reclaim(shop) == (1, 0)
-        again = await taken()
-        assert again.key == claim.key
-        await worker.finish([shop.finish(again, State.DEAD)])
-        await shop.executions.retry(1, again.key)
-        assert (await taken()).key == again.key
-
-    play(url, story)
-
-
-def test_a_row_whose_claim_was_rolled_back_is_found_again(url: str) -> None:
-    async def story(shop: Workshop) -> None:
-        key = await shop.once()
-        worker = shop.worker(1)
-        async with shop.plain.transaction() as session:
-            await session.fetchrow("SELECT 1 FROM executions FOR UPDATE")
-            later = await shop.once(1)
-            await shop.time.advance(1)
-            [claim] = await shop.claim(worker)
-            assert claim.key == later
-            await shop.time.advance(10 * SECOND)
-            await worker.finish([shop.finish(claim)])
-        found: list[Instant] = []
-        for _ in range(35):
-            found += [claim.fire_at for claim in await shop.claim(worker)]
-            await shop.time.advance(SECOND)
-        assert found == [key.fire_at]
-
-    play(url, story)
-
-
-def test_a_row_whose_claim_was_rolled_back_is_found_again_beside_a_backlog(url: str) -> None:
-    async def story(shop: Workshop) -> None:
-        worker = shop.worker(1)
-        keys = [await shop.once(number - 300 * SECOND) for number in range(200)]
-        hidden, order = keys[80], []
-
-        async def turn() -> None:
-            [claim] = await shop.claim(worker, take=1)
-            order.append(claim.key)
-            await worker.finish([shop.finish(claim)])
-            await shop.time.advance(SECOND)
-
-        async with shop.plain.transaction() as session:
-            await session.fetchrow("SELECT 1 FROM executions WHERE job_id = $1 FOR UPDATE", hidden.job_id)
-            for _ in range(100):
-                await turn()
-        assert hidden not in order
-        for _ in range(35):
-            await turn()
-        assert hidden in order
-
-    play(url, story)
-
-
-def test_a_row_that_was_committed_late_is_found_in_a_lane_that_is_never_empty(url: str) -> None:
-    async def story(shop: Workshop) -> None:
-        worker = shop.worker(1)
-        await shop.once(60 * MINUTE)
-        for _ in range(100):
-            assert await shop.claim(worker) == []
-            await shop.time.advance(SECOND)
-        late = await shop.once(-25 * SECOND)  # as if its transaction had begun then
-        found: list[ExecutionKey] = []
-        for _ in range(35):
-            found += [claim.key for claim in await shop.claim(worker)]
-            await shop.time.advance(SECOND)
-        assert found == [late]
-
-    play(url, story)
-
-
-def test_what_entered_while_its_tenant_was_suspended_is_claimed_when_it_is_resumed(url: str) -> None:
-    async def story(shop: Workshop) -> None:
-        worker = shop.worker(1)
-        await shop.once(24 * 60 * MINUTE)
-
-        async def look_on(seconds: int) -> None:
-            for _ in range(seconds):
-                assert await shop.claim(worker) == []
-                await shop.time.advance(SECOND)
-
-        await look_on(70)
-        await shop.plain.execute("UPDATE tenants SET state = 'suspended'")
-        entered = await shop.once()
-        await look_on(300)
-        await shop.plain.execute("UPDATE tenants SET state = 'active'")
-        assert [claim.key for claim in await shop.claim(worker)] == [entered]
-
-    play(url, story)
-
-
-def test_a_transaction_held_open_does_not_make_claims_walk_what_is_dead(url: str) -> None:
-    """Vacuum cannot remove what somebody may still see; the floor keeps the claim away from it."""
-    rounds, batch = 40, 250
-
-    async def story(shop: Workshop) -> None:
-        worker = shop.worker(1)
-        await shop.once()
-        async with shop.plain.transaction() as session:
-            await session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            await session.fetchrow(
-                "SELECT count(*) FROM executions"
-            )  # takes the snapshot that holds vacuum back
-            pages: list[int] = []
-            for _ in range(rounds):
-                await shop.many(batch)
-                await shop.time.advance(300_000)
-                claims = await shop.claim(worker)
-                pages.append(await pages_of_a_claim(shop, worker))
-                await worker.succeed(claims, shop.time.now())
-        without_floor = await pages_of_a_claim(shop, shop.worker(2))
-        assert max(pages[5:]) < 100
-        assert without_floor > 2 * max(pages[5:]), (
-            "nothing dead was there to be walked: the test proves nothing"
-        )
-
-    play(url, story)
-
-
-async def pages_of_a_claim(shop: Workshop, worker: PostgresQueue) -> int:
-    """How many pages a claim touches that enters at the worker's floor and finds nothing to take."""
-    now = shop.time.now()
-    lane = Lane("default", 5, 1)
-    columns = [[lane.queue], [lane.priority], [lane.tenant_id], [100], [worker.floors.of(lane, now)], [now]]
-    text = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement("tocsin.queue", "claim")
-    async with shop.database.connection() as connection:
-        rows = await connection.fetch(text, 0, *columns, 1, 1, timedelta(seconds=CLAIM_TTL), None, None)
-    [top] = msgspec.json.decode(rows[0][0])
-    return int(top["Plan"]["Shared Hit Blocks"] + top["Plan"]["Shared Read Blocks"])
 
 
 def test_the_verdict_about_an_overdue_claim_sees_what_was_claimed(url: str) -> None:
