@@ -15,7 +15,7 @@ from tests.simulation.virtual_time import VirtualTimer
 from tocsin.clock import VirtualClock
 from tocsin.db.pool import Database
 from tocsin.domain.errors import OwnershipLost, Unavailable
-from tocsin.domain.instant import MILLISECOND, SECOND, Instant
+from tocsin.domain.instant import SECOND, Instant
 from tocsin.domain.target import HttpTarget
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.leaser import Leaser, Leases
@@ -226,19 +226,11 @@ class _Leaving(Service):
         self._node = node
 
     async def run_once(self, now: Instant) -> Report:
-        await self._nothing_waits_for_its_instant()
         await self._node.worker.drain()
         with contextlib.suppress(Unavailable):
             await self._node.leaser.leave()
         self._node.dead = True
         return Report()
-
-    async def _nothing_waits_for_its_instant(self) -> None:
-        """What `drain` waits for first, while the others have their turns: starts under way, and what has started."""
-        node = self._node
-        (starter,) = (part for part in node.parts if part.name == "starter")
-        while starter.task is not None or node.timer.is_set:
-            await node.hold(node.clock.now() + 10 * MILLISECOND, everything=False)
 
 
 class WritingDatabase(FaultyDatabase):

@@ -126,5 +126,7 @@ def ends_are_true(look: Look) -> Iterator[Violation]:
 
 def _given_up(look: Look, row: Row) -> bool:
     """Whether the row was ended for its worker at or after the claim's deadline."""
-    deadlines = [c.deadline_at for c in look.changes[row.key] if c.token == row.token and c.deadline_at]
-    return bool(deadlines) and row.finished_at is not None and row.finished_at >= deadlines[-1]
+    mine = [change for change in look.changes[row.key] if change.token == row.token]
+    deadlines = [change.deadline_at for change in mine if change.deadline_at]
+    ended = [change.at for change in mine if change.what == "ended"]
+    return bool(deadlines and ended) and ended[-1] >= deadlines[-1]

@@ -1,8 +1,9 @@
 """Rules about what people asked for: cancellations are kept, executions that must not overlap take turns, limits hold."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from tests.simulation.records import Change
 from tests.simulation.verdict import Look, Violation
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.lifecycle import State
@@ -14,16 +15,21 @@ def cancellations_kept(look: Look) -> Iterator[Violation]:
         changes = look.changes[cancellation.key]
         revived = [c.at for c in changes if c.what == "revived" and c.at >= cancellation.at]
         until = min(revived, default=None)
-        for change in changes:
-            late = change.state == State.RUNNING and change.started_at > cancellation.at
-            if late and (until is None or change.started_at < until):
-                words = f"answered {cancellation.answer}, but attempt {change.attempt} started afterwards"
+        for start in _starts(changes):
+            if start.at > cancellation.at and (until is None or start.at < until):
+                words = f"answered {cancellation.answer}, but attempt {start.attempt} started afterwards"
                 yield Violation("cancel", words, cancellation.key)
                 break
         if cancellation.answer == "cancelled" and until is None:
             states = [row.state for row in look.rows[cancellation.key]]
             if states != ["cancelled"]:
                 yield Violation("cancel", f"answered cancelled, ended as {states}", cancellation.key)
+
+
+def _starts(changes: Iterable[Change]) -> list[Change]:
+    """The change by which each attempt started; it may have waited for its instant after that."""
+    running = [change for change in changes if change.state == State.RUNNING and change.what != "gone"]
+    return list({change.token: change for change in reversed(running)}.values())
 
 
 def cancelled_by_somebody(look: Look) -> Iterator[Violation]:

@@ -1,5 +1,6 @@
 """A worker that lost an execution and claimed it again may have both attempts under way for a moment: what happens
-to the lost one does not touch the other. And whatever goes wrong around a call, the attempt ends as an outcome."""
+to the lost one does not touch the other. And whatever goes wrong around a call, the attempt ends as an outcome. What
+has started ahead of its instant fires on it, if it is still ours."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,9 +12,9 @@ import pytest
 import structlog
 
 from tests.simulation.faults import spin
-from tests.simulation.virtual_time import START, run_virtually
+from tests.simulation.virtual_time import START, VirtualTimer, run_virtually
 from tocsin.clock import VirtualClock
-from tocsin.domain.instant import SECOND
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant
 from tocsin.domain.outcome import SUCCEEDED, Outcome, Verdict
 from tocsin.domain.target import HttpTarget
 from tocsin.failpoints import Failpoints
@@ -23,6 +24,9 @@ from tocsin.worker.runner import Runner
 from tocsin.worker.settler import Settlement
 
 TARGET = msgspec.json.encode(HttpTarget("http://target.example/")).decode()
+
+
+AHEAD = 20 * MILLISECOND
 
 
 class Settled:
@@ -50,9 +54,10 @@ class Calls:
         return await self.answers[claim.token]
 
 
-def claim(token: int, attempt: int = 1) -> Claim:
+def claim(token: int, attempt: int = 1, run_at: Instant = START, started_at: Instant | None = None) -> Claim:
     values = dict.fromkeys(Claim.__struct_fields__)
-    known = {"job_id": UUID(int=1), "fire_at": START, "due_at": START, "run_at": START, "started_at": START}
+    known = {"job_id": UUID(int=1), "fire_at": START, "due_at": START, "run_at": run_at}
+    known |= {"started_at": started_at or run_at, "deadline_at": run_at + 10 * SECOND}
     return Claim(
         **values | known | {"attempt": attempt, "earlier_attempts": 0, "target": TARGET, "token": token}
     )
@@ -134,5 +139,121 @@ def test_a_call_that_never_answers_ends_at_its_timeout() -> None:
         runner._clock.advance(31 * SECOND)
         await spin()
         assert settled.verdicts == [(1, Verdict.TIMED_OUT)]
+
+    play(story)
+
+
+def test_a_call_that_is_stopped_before_it_made_a_step_ends_as_cancelled() -> None:
+    async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
+        runner.run([claim(1)])
+        runner.stop(claim(1))
+        await spin()
+        assert settled.verdicts == [(1, Verdict.CANCELLED)]
+        assert (runner.claims(), runner.free, calls.answers) == ([], 10, {})
+
+    play(story)
+
+
+def test_a_call_that_is_lost_before_it_made_a_step_is_let_go() -> None:
+    async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
+        lost: list[Claim] = []
+        runner.abandoned = lost.append
+        mine = claim(1)
+        runner.run([mine])
+        runner.abandon(mine)
+        await spin()
+        assert (lost, settled.verdicts, runner.free) == ([mine], [], 10)
+
+    play(story)
+
+
+def test_what_has_started_ahead_keeps_a_place_and_fires_on_its_instant() -> None:
+    async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
+        clock, timer = runner._clock, VirtualTimer(runner._clock, runner)
+        mine = claim(1, run_at=START + AHEAD)
+        runner.run([mine])
+        await spin()
+        assert (runner.claims(), runner.free, timer.ring_at) == ([mine], 9, START + AHEAD)
+        clock.advance(AHEAD - 1)
+        timer.ring()
+        await spin()
+        assert not calls.answers
+        clock.advance(3)
+        timer.ring()
+        await spin()
+        assert list(calls.answers) == [1]
+        assert mine.started_at == mine.fired_at == START + AHEAD + 2
+        calls.answers[1].set_result(SUCCEEDED)
+        await spin()
+        assert (settled.verdicts, runner.free) == ([(1, Verdict.SUCCEEDED)], 10)
+
+    play(story)
+
+
+def test_what_waits_for_its_instant_can_be_stopped_or_lost() -> None:
+    async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
+        timer, lost = VirtualTimer(runner._clock, runner), []
+        runner.abandoned = lost.append
+        stopped, gone = (claim(token, run_at=START + AHEAD) for token in (1, 2))
+        runner.run([stopped, gone])
+        runner.stop(stopped)
+        runner.abandon(gone)
+        assert (runner.claims(), runner.free, lost) == ([], 10, [gone])
+        runner._clock.advance(AHEAD)
+        timer.ring()
+        await spin()
+        assert (settled.verdicts, calls.answers) == ([(1, Verdict.CANCELLED)], {})
+
+    play(story)
+
+
+def test_a_process_that_stood_still_past_a_deadline_does_not_fire_what_it_lost() -> None:
+    async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
+        timer, lost = VirtualTimer(runner._clock, runner), []
+        runner.abandoned = lost.append
+        early, late = claim(1, run_at=START + AHEAD), claim(2, run_at=START + 2 * AHEAD)
+        runner.run([early, late])
+        runner._clock.advance(early.deadline_at - START)
+        timer.ring()
+        await spin()
+        assert (lost, list(calls.answers), runner.free) == ([early], [2], 9)
+
+    play(story)
+
+
+def test_a_start_that_was_answered_after_its_instant_is_late_by_that() -> None:
+    async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
+        asked_ahead, asked_late = claim(1), claim(2, started_at=START + MILLISECOND)
+        runner._clock.advance(15 * MILLISECOND)
+        runner.run([asked_ahead, asked_late])
+        await spin()
+        assert asked_ahead.started_at == asked_ahead.fired_at == START + 15 * MILLISECOND
+        assert (asked_late.started_at, asked_late.fired_at) == (START + MILLISECOND, None)
+
+    play(story)
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+def test_draining_waits_for_what_is_about_to_fire_and_for_its_call(in_time: bool) -> None:
+    async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
+        timer = VirtualTimer(runner._clock, runner)
+        runner.run([claim(1, run_at=START + AHEAD), claim(2, run_at=START + 3600 * SECOND * (not in_time))])
+        draining = asyncio.create_task(runner.drain(30))
+        await spin()
+        assert not draining.done()
+        runner._clock.advance(AHEAD)
+        timer.ring()
+        await spin()
+        assert not draining.done()
+        for answer in calls.answers.values():
+            answer.set_result(SUCCEEDED)
+        await spin()
+        assert draining.done() == in_time
+        runner._clock.advance(30 * SECOND)
+        await spin()
+        assert draining.done()
+        second = Verdict.SUCCEEDED if in_time else Verdict.FAILED
+        assert sorted(settled.verdicts) == [(1, Verdict.SUCCEEDED), (2, second)]
+        assert (runner.claims(), timer.ring_at) == ([], None)
 
     play(story)

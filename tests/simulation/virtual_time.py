@@ -51,11 +51,6 @@ class VirtualTimer:
         self._alarm._timer = self
         self.ring_at: Instant | None = None
 
-    @property
-    def is_set(self) -> bool:
-        """Whether something has started and waits for its instant."""
-        return self.ring_at is not None
-
     def set(self, wait: Span) -> None:
         self.ring_at = self._clock.now() + wait
 

@@ -250,6 +250,18 @@ def test_an_execution_called_off_before_its_start_does_not_start(url: str) -> No
     play(url, story)
 
 
+def test_what_would_fire_past_its_latest_start_does_not_start_before_it(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        for seconds in (1, 3):
+            await shop.once(SECOND, Policies(start_within=f"{seconds}s"))
+        worker = shop.worker(1)
+        first, second = sorted(await shop.claim(worker), key=lambda claim: claim.start_by or 0)
+        await shop.plain.execute("UPDATE executions SET run_at = run_at + interval '2 seconds'")  # postponed
+        assert await worker.start([first, second]) == [second]
+
+    play(url, story)
+
+
 def test_what_is_past_its_latest_start_does_not_start(url: str) -> None:
     async def story(shop: Workshop) -> None:
         await shop.once(SECOND, Policies(start_within="2s"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from tocsin.clock import DatabaseClock
+from tocsin.clock import DatabaseClock, VirtualClock
 from tocsin.domain.ids import new_job_id
 from tocsin.domain.instant import MILLISECOND, Instant
 from tocsin.queue.claims import Claim
@@ -38,8 +38,8 @@ def play(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cal
             fired: list[tuple[Instant, Claim]] = []
             ringing = Alarm(clock, lambda claims: fired.extend((clock.now(), claim) for claim in claims))
             await story(ringing, clock, fired)
-            await ringing.close()
-            assert len(ringing) == 0
+            await ringing.rung_out()
+            assert ringing.close() == []
 
         uvloop.run(scenario())
 
@@ -52,7 +52,7 @@ def test_claims_fire_in_order_and_never_early(play: Callable[[Story], None]) -> 
         claims = [claim_at(start + n * 700, EXACT if n % 2 else "{}") for n in (5, 0, 3, 1, 4, 2, 2, 2)]
         ringing.set(claims[:4])
         ringing.set(claims[4:])
-        await ringing.close()
+        await ringing.rung_out()
         assert [claim.run_at for _, claim in fired] == sorted(claim.run_at for claim in claims)
         assert all(at >= claim.run_at for at, claim in fired)
 
@@ -66,7 +66,7 @@ def test_a_crowd_of_instants_fires_in_order_and_never_early(play: Callable[[Stor
         ringing.set(claims)
         dropped = claims[::10]
         assert all(map(ringing.drop, dropped))
-        await ringing.close()
+        await ringing.rung_out()
         assert [claim.run_at for _, claim in fired] == sorted(
             claim.run_at for n, claim in enumerate(claims) if n % 10
         )
@@ -82,7 +82,7 @@ def test_an_instant_whose_claims_were_all_dropped_can_be_set_again(play: Callabl
         ringing.set([first])
         ringing.drop(first)
         ringing.set([second])
-        await ringing.close()
+        await ringing.rung_out()
         assert [claim for _, claim in fired] == [second]
         assert fired[0][0] >= instant
 
@@ -111,7 +111,7 @@ def test_a_crowd_fires_whole_and_lets_others_have_their_turn(play: Callable[[Sto
 def test_what_lies_in_the_past_fires_at_once(play: Callable[[Story], None]) -> None:
     async def story(ringing: Alarm, clock: DatabaseClock, fired: list[tuple[Instant, Claim]]) -> None:
         ringing.set([claim_at(clock.now() - MILLISECOND)])
-        await ringing.close()
+        await ringing.rung_out()
         assert len(fired) == 1
 
     play(story)
@@ -123,7 +123,7 @@ def test_what_was_dropped_does_not_fire_and_the_others_do(play: Callable[[Story]
         ringing.set([first, second])
         assert ringing.drop(first)
         assert not ringing.drop(first)
-        await ringing.close()
+        await ringing.rung_out()
         assert [claim for _, claim in fired] == [second]
 
     play(story)
@@ -135,7 +135,7 @@ def test_closing_waits_for_what_is_armed_also_if_it_is_dropped_meanwhile(
     async def story(ringing: Alarm, clock: DatabaseClock, fired: list[tuple[Instant, Claim]]) -> None:
         late = claim_at(clock.now() + 3_600_000 * MILLISECOND)
         ringing.set([late])
-        closing = asyncio.create_task(ringing.close())
+        closing = asyncio.create_task(ringing.rung_out())
         await asyncio.sleep(0)
         assert not closing.done()
         ringing.drop(late)
@@ -143,3 +143,48 @@ def test_closing_waits_for_what_is_armed_also_if_it_is_dropped_meanwhile(
         assert not fired
 
     play(story)
+
+
+class Bell:
+    """A timer that only notes for how long it was set."""
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self.ring = ring
+        self.waits: list[int] = []
+
+    def set(self, wait: int) -> None:
+        self.waits.append(wait)
+
+
+def test_it_wakes_up_early_for_exact_ones_and_seldom_for_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    bells: list[Bell] = []
+    monkeypatch.setattr(alarm, "new_timer", lambda ring: bells.append(Bell(ring)) or bells[0])
+    clock, fired = VirtualClock(0), []
+    ringing = Alarm(clock, fired.extend)
+    first, dense, exact = claim_at(5000), claim_at(5100), claim_at(9000, EXACT)
+    ringing.set([first, dense])
+    clock.advance(5000)
+    bells[0].ring()
+    assert (fired, bells[0].waits) == ([first], [5000, 1000])
+    ringing.set([exact])  # something exact must not wait for others
+    assert bells[0].waits == [5000, 1000, 100]
+    clock.advance(100)
+    bells[0].ring()
+    assert (fired, bells[0].waits[3:]) == ([first, dense], [9000 - 300 - 5100])
+
+
+def test_it_goes_on_after_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    bells: list[Bell] = []
+    monkeypatch.setattr(alarm, "new_timer", lambda ring: bells.append(Bell(ring)) or bells[0])
+    clock = VirtualClock(0)
+
+    def fire(_: list[Claim]) -> None:
+        raise ZeroDivisionError
+
+    ringing = Alarm(clock, fire)
+    ringing.set([claim_at(5000), claim_at(8000)])
+    clock.advance(5000)
+    with pytest.raises(ZeroDivisionError):
+        bells[0].ring()
+    assert bells[0].waits == [5000, 3000]
+    assert len(ringing) == 1

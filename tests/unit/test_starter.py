@@ -1,4 +1,5 @@
-"""How the starter keeps its connection warm: what is due must not wait for one to be made."""
+"""How the starter keeps its connection warm: what is due must not wait for one to be made. And what it asks for in which
+order."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +9,7 @@ import pytest
 
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.ids import new_job_id
-from tocsin.domain.instant import SECOND, Instant
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim
 from tocsin.telemetry import Telemetry
@@ -23,7 +24,7 @@ class Queue:
 
     def __init__(self) -> None:
         self.asked: list[int] = []
-        self.away = False
+        self.away = self.gate_away = False
 
     async def start(self, claims: Sequence[Claim]) -> list[Claim]:
         if self.away:
@@ -32,6 +33,8 @@ class Queue:
         return list(claims)
 
     async def start_gated(self, claims: Sequence[Claim], _: Instant) -> list[Claim]:
+        if self.gate_away:
+            raise Unavailable("the database did not answer")
         return list(claims)
 
 
@@ -42,9 +45,13 @@ class Runner:
 
     def __init__(self) -> None:
         self.ran: list[Claim] = []
+        self.expired: list[Claim] = []
 
     def run(self, claims: Sequence[Claim]) -> None:
         self.ran += claims
+
+    def expire(self, claim: Claim) -> None:
+        self.expired.append(claim)
 
 
 class Bed:
@@ -58,14 +65,16 @@ class Bed:
     def run(self, at: Instant) -> None:
         asyncio.run(self._starter.run_once(NOW + at))
 
-    def add(self, run_at: Instant, limit_key: str | None = None) -> None:
+    def add(self, run_at: Instant, limit_key: str | None = None, start_by: Instant | None = None) -> Claim:
         at = NOW + run_at
         claim = Claim(
             new_job_id(at), at, 1, "default", 5, at, at, None, at, at, 1, 0, None, None, None, None,
             '{"kind":"noop"}', "{}", 1, 7,
         )  # fmt: skip
         claim.limit_key = limit_key
+        claim.start_by = start_by
         self.timetable.add([claim])
+        return claim
 
 
 def test_a_starter_that_has_nothing_to_start_asks_for_nothing_once_a_minute() -> None:
@@ -111,3 +120,24 @@ def test_a_clock_that_was_set_back_does_not_keep_it_from_asking() -> None:
     bed.run(3600 * SECOND)
     bed.run(0)
     assert bed.queue.asked == [0, 0]
+
+
+def test_what_was_started_does_not_wait_for_those_under_a_limit() -> None:
+    bed = Bed()
+    plain, gated = bed.add(0), bed.add(0, limit_key="k")
+    bed.queue.gate_away = True
+    with pytest.raises(Unavailable):
+        bed.run(0)
+    assert bed.runner.ran == [plain]
+    bed.queue.gate_away = False
+    bed.run(1)
+    assert bed.runner.ran == [plain, gated]
+    assert bed.queue.asked == [1]
+
+
+def test_what_would_fire_after_its_latest_start_is_not_started_before_it() -> None:
+    bed = Bed()
+    late = bed.add(20 * MILLISECOND, start_by=NOW + 10 * MILLISECOND)
+    in_time = bed.add(20 * MILLISECOND, start_by=NOW + 21 * MILLISECOND)
+    bed.run(0)
+    assert (bed.runner.expired, bed.runner.ran) == ([late], [in_time])

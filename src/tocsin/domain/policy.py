@@ -96,8 +96,8 @@ class Overlap(StrEnum):
 class Precision(StrEnum):
     """How close to its instant an execution fires."""
 
-    NORMAL = "normal"  # within milliseconds when the fleet is idle
-    EXACT = "exact"  # below a millisecond: started ahead, fired by a timer of its own
+    NORMAL = "normal"  # started 25 ms ahead, fired by a timer: within a millisecond or two when the fleet is idle
+    EXACT = "exact"  # started half a second ahead, the timer's last moment spent looking at the clock
 
 
 class Limit(msgspec.Struct, frozen=True, cache_hash=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -95,7 +95,7 @@ class PostgresQueue:
         return claims
 
     async def start(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Start claims at their instant. Those that are not returned must not run."""
+        """Start claims that are to run at their instant. Those that are not returned must not run."""
         rows = await self._starting.fetch(_sql("start"), self._cell, *keys_of(claims), self._node_id, None)
         return mark_started(claims, rows)
 

@@ -72,14 +72,20 @@ class Alarm:
         self._forget_empty(claim.run_at)
         return True
 
-    async def close(self) -> None:
-        """Wait until everything has fired, which is soon, and give the kernel's timer back."""
+    async def rung_out(self) -> None:
+        """Wait until everything has fired."""
         while self._waiting:
             self._rung_out.clear()
             await self._rung_out.wait()
+
+    def close(self) -> list[Claim]:
+        """Give the kernel's timer back. Returns what will not fire any more."""
+        left = list(self)
+        self._waiting.clear()
         if self._timer is not None:
             self._timer.close()
             self._timer = None
+        return left
 
     def _set_timer(self) -> None:
         instant = self._next_instant()
@@ -104,12 +110,14 @@ class Alarm:
 
     def _ring(self) -> None:
         instant = self._next_instant()
-        if instant is not None and self._ring_at(instant) <= self._clock.now():
-            while (now := self._clock.now()) < instant:
-                pass
-            self._rang_at = now
-            self._fire(self._take_due(now))
-        self._set_timer()
+        try:
+            if instant is not None and self._ring_at(instant) <= self._clock.now():
+                while (now := self._clock.now()) < instant:
+                    pass
+                self._rang_at = now
+                self._fire(self._take_due(now))
+        finally:
+            self._set_timer()
 
     def _take_due(self, now: Instant) -> list[Claim]:
         due: list[Claim] = []

@@ -6,7 +6,9 @@ is handed to the settler. A claim that was lost is abandoned without an outcome:
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -64,7 +66,7 @@ class Runner:
         self._failpoints = failpoints
         self._concurrency = concurrency
         # By claim, not by execution: one that was lost and claimed again may be under way twice for a moment.
-        self._tasks: dict[tuple[ExecutionKey, int], tuple[Claim, asyncio.Task[None]]] = {}
+        self._tasks: dict[tuple[ExecutionKey, int], tuple[Claim, asyncio.Task[Outcome | Postponed]]] = {}
         self._calls: dict[tuple[str | None, str | None], Call] = {}
         self._alarm = Alarm(clock, self._fire)
         self._armed_calls = 0
@@ -88,6 +90,9 @@ class Runner:
             self._alarm.set(ahead)
             self._armed_calls += _calls_among(ahead)
             claims = [claim for claim in claims if claim.run_at <= now]
+        for claim in claims:
+            if claim.started_at == claim.run_at:  # asked for ahead of its instant, and answered only now
+                claim.started_at = claim.fired_at = now
         if claims:
             self._begin(claims, now)
 
@@ -95,9 +100,14 @@ class Runner:
         """The instant has come of claims that were started ahead of it."""
         now = self._clock.now()
         self._armed_calls -= _calls_among(claims)
+        if lost := [claim for claim in claims if claim.deadline_at <= now]:
+            for claim in lost:  # this process stood still, and somebody else may have them
+                self._lose(claim)
+            claims = [claim for claim in claims if claim.deadline_at > now]
         for claim in claims:
             claim.started_at = claim.fired_at = now
-        self._begin(claims, now)
+        if claims:
+            self._begin(claims, now)
 
     def _begin(self, claims: Sequence[Claim], now: Instant) -> None:
         self._telemetry.started.inc(len(claims))
@@ -117,6 +127,7 @@ class Runner:
                 trivial.append(claim)
             else:
                 task = asyncio.create_task(self._attempt(claim, call))
+                task.add_done_callback(partial(self._over, claim))
                 self._tasks[claim.key, claim.token] = (claim, task)
         if trivial:
             self._settler.put_succeeded(trivial, now)
@@ -133,15 +144,21 @@ class Runner:
         if entry := self._tasks.get((claim.key, claim.token)):
             entry[1].cancel()
         elif self._disarm(claim):
-            self._settler.put(Settlement(claim, _CANCELLED, self._clock.now()))
+            self._settler.put(Settlement(claim, _CALLED_OFF, self._clock.now()))
 
     def abandon(self, claim: Claim) -> None:
         """Give up an attempt whose claim was lost."""
         entry = self._tasks.pop((claim.key, claim.token), None)
         if entry is not None:
             entry[1].cancel()
-        if entry is not None or self._disarm(claim):
             self._telemetry.stale_writes.labels("heartbeat").inc()
+        elif self._disarm(claim):
+            self._lose(claim)
+
+    def _lose(self, claim: Claim) -> None:
+        """Let go of a claim that was lost before it fired."""
+        self._telemetry.stale_writes.labels("heartbeat").inc()
+        self.abandoned(claim)
 
     def _disarm(self, claim: Claim) -> bool:
         dropped = self._alarm.drop(claim)
@@ -149,32 +166,33 @@ class Runner:
         return dropped
 
     async def drain(self, seconds: float) -> None:
-        """Wait for the attempts under way; give up what takes longer."""
-        await self._alarm.close()
-        tasks = [task for _, task in self._tasks.values()]
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
-        left = list(self._tasks.values())
-        for claim, task in left:
-            self._tasks.pop((claim.key, claim.token), None)
+        """Wait for what is about to fire and for the attempts under way; give up what takes longer."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._alarm.rung_out()
+                while self._tasks:
+                    await asyncio.wait([task for _, task in self._tasks.values()])
+        under_way = list(self._tasks.values())
+        self._tasks.clear()
+        for _, task in under_way:
             task.cancel()
+        left = [*(claim for claim, _ in under_way), *self._alarm.close()]
+        for claim in left:
             self._settler.put(lost_by_stopping(claim, self._clock.now()))
         if left:
             _log.warning("runner.gave_up_calls", count=len(left))
 
-    async def _attempt(self, claim: Claim, call: Call) -> None:
+    async def _attempt(self, claim: Claim, call: Call) -> Outcome | Postponed:
         if claim.fired_at is not None:  # of a crowd each has its own beginning
             claim.started_at = claim.fired_at = self._clock.now()
-        key = (claim.key, claim.token)
-        outcome: Outcome | Postponed
-        try:
-            outcome = await self._call(claim, call)
-        except asyncio.CancelledError:
-            if key not in self._tasks:  # the claim is somebody else's, and so is the outcome
-                self.abandoned(claim)
-                return
-            outcome = _CANCELLED
-        self._tasks.pop(key, None)
+        return await self._call(claim, call)
+
+    def _over(self, claim: Claim, attempt: "asyncio.Task[Outcome | Postponed]") -> None:
+        """An attempt has an outcome, or was cancelled, which may be before it made its first step."""
+        if self._tasks.pop((claim.key, claim.token), None) is None:
+            self.abandoned(claim)  # the claim is somebody else's, and so is the outcome
+            return
+        outcome = _CANCELLED if attempt.cancelled() else attempt.result()
         now = self._clock.now()
         if isinstance(outcome, Postponed):
             self._settler.put(Settlement(claim, _CANCELLED, now, postponed_to=now + outcome.wait))
@@ -215,4 +233,5 @@ def _calls_among(claims: Sequence[Claim]) -> int:
 
 
 _CANCELLED: Final = Outcome(Verdict.CANCELLED, error="cancelled while running")
+_CALLED_OFF: Final = Outcome(Verdict.CANCELLED, error="cancelled just before it fired")
 _EXPIRED: Final = Outcome(Verdict.CANCELLED)

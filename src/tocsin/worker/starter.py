@@ -58,14 +58,6 @@ class Starter:
             await self._start_plain([], now)  # so that the connection is there and knows the statement
         return Report(done=len(due), again_at=AGAIN_NOW if due else self._timetable.next_at())
 
-    async def _start_by_kind(self, due: list[Claim], now: Instant) -> list[Claim]:
-        plain = [claim for claim in due if not claim.gated]
-        gated = [claim for claim in due if claim.gated]
-        started = await self._start_plain(plain, now) if plain else []
-        if gated:
-            started += await self._queue.start_gated(gated, now)
-        return started
-
     async def _start_plain(self, claims: list[Claim], now: Instant) -> list[Claim]:
         started = await self._queue.start(claims)
         self._asked_at = now
@@ -76,7 +68,7 @@ class Starter:
         if self._unanswered:
             return self._unanswered  # they may have begun in time already, whatever the clock says now
         due = self._timetable.pop_due(now, min(_BATCH, self._runner.free))
-        for claim in [claim for claim in due if claim.start_by is not None and claim.start_by <= now]:
+        for claim in [c for c in due if c.start_by is not None and c.start_by <= max(now, c.run_at)]:
             due.remove(claim)
             self._runner.expire(claim)
         return due
@@ -84,10 +76,18 @@ class Starter:
     async def _start(self, due: list[Claim], now: Instant) -> None:
         await self._failpoints.reach("starter.before")
         self._unanswered = due
-        started = await self._start_by_kind(due, now)
+        plain = [claim for claim in due if not claim.gated]
+        gated = [claim for claim in due if claim.gated]
+        if plain:
+            await self._run(plain, await self._start_plain(plain, now))
+        self._unanswered = gated
+        if gated:
+            await self._run(gated, await self._queue.start_gated(gated, now))
         self._unanswered = []
-        await self._failpoints.reach("starter.started")
-        self._telemetry.not_started.inc(len(due) - len(started))
         self._telemetry.held.set(len(self._timetable))
+
+    async def _run(self, asked: list[Claim], started: list[Claim]) -> None:
+        await self._failpoints.reach("starter.started")
+        self._telemetry.not_started.inc(len(asked) - len(started))
         if started:
             self._runner.run(started)

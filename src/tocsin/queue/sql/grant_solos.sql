@@ -17,7 +17,7 @@ WITH me AS MATERIALIZED (
     ) AS s
     JOIN executions e ON e.cell = ANY (ARRAY[s.cell]) AND e.job_id = s.job_id AND e.fire_at = s.fire_at
     WHERE e.claim_token IS NOT DISTINCT FROM s.token AND NOT e.cancel_requested
-      AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > tocsin_now())
+      AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > greatest(tocsin_now(), e.run_at))
       AND ($6::bigint IS NULL OR EXISTS (SELECT FROM me))
     ORDER BY s.job_id, s.fire_at
     FOR UPDATE OF e

@@ -1,6 +1,6 @@
--- The fire-or-skip decision for executions claimed ahead. Called by PostgresQueue.start at their instant; for `exact`
--- ones a moment before, and they count as started on the instant. Called by Gate for those that have their slot: it is good
--- as long as the worker's node has not been fenced off ($6: the epoch under which it has slots; NULL if none is needed).
+-- The fire-or-skip decision for executions claimed ahead. Called by PostgresQueue.start a moment before their instant, and
+-- they count as started on the instant. Called by Gate for those that have their slot: it is good as long as the worker's
+-- node has not been fenced off ($6: the epoch under which it has slots; NULL if none is needed).
 -- Locks: the rows, by primary key. A heap-only update: started_at is in no index. Rows that were cancelled,
 -- paused, re-planned or reclaimed meanwhile, or are past their latest start, are not returned and must not run.
 -- Repeating it with the same token is harmless, so an answer lost on the way can be asked for again.
@@ -15,6 +15,6 @@ FROM (
 ) AS s
 WHERE e.cell = ANY (ARRAY[s.cell]) AND e.job_id = s.job_id AND e.fire_at = s.fire_at
   AND e.claim_token IS NOT DISTINCT FROM s.token
-  AND NOT e.cancel_requested AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > tocsin_now())
+  AND NOT e.cancel_requested AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > greatest(tocsin_now(), e.run_at))
   AND ($6::bigint IS NULL OR EXISTS (SELECT FROM me))
 RETURNING s.place::integer - 1 AS place, e.started_at

@@ -14,7 +14,7 @@ WITH me AS MATERIALIZED (
     ) AS s
     JOIN executions e ON e.cell = ANY (ARRAY[s.cell]) AND e.job_id = s.job_id AND e.fire_at = s.fire_at
     WHERE e.claim_token IS NOT DISTINCT FROM s.token AND NOT e.cancel_requested
-      AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > tocsin_now())
+      AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > greatest(tocsin_now(), e.run_at))
       AND ($6::bigint IS NULL OR EXISTS (SELECT FROM me))
       AND NOT EXISTS (
         SELECT FROM executions w
@@ -28,6 +28,6 @@ WITH me AS MATERIALIZED (
 UPDATE executions e SET started_at = coalesce(e.started_at, greatest(tocsin_now(), e.run_at))
 FROM wanted w
 WHERE e.ctid = w.ctid AND e.claim_token IS NOT DISTINCT FROM w.token
-  AND NOT e.cancel_requested AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > tocsin_now())
+  AND NOT e.cancel_requested AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > greatest(tocsin_now(), e.run_at))
   AND CASE WHEN w.job_id IN (SELECT job_id FROM floor) THEN true END
 RETURNING w.place::integer - 1 AS place, e.started_at
