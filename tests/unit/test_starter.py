@@ -60,10 +60,10 @@ class Bed:
     def __init__(self) -> None:
         self.queue, self.timetable, self.runner = Queue(), Timetable(), Runner()
         parts: Any = (self.queue, self.timetable, self.runner)
-        self._starter = Starter(*parts, Telemetry(), Failpoints())
+        self.starter = Starter(*parts, Telemetry(), Failpoints())
 
     def run(self, at: Instant) -> None:
-        asyncio.run(self._starter.run_once(NOW + at))
+        asyncio.run(self.starter.run_once(NOW + at))
 
     def add(self, run_at: Instant, limit_key: str | None = None, start_by: Instant | None = None) -> Claim:
         at = NOW + run_at
@@ -113,6 +113,18 @@ def test_without_an_answer_it_asks_again() -> None:
     bed.run(1)
     bed.run(2)
     assert bed.queue.asked == [0]
+
+
+def test_what_is_being_asked_for_is_not_lost_sight_of() -> None:
+    bed = Bed()
+    plain, gated = bed.add(0), bed.add(0, limit_key="k")
+    bed.queue.away = True
+    with pytest.raises(Unavailable):
+        bed.run(0)
+    assert bed.starter.unanswered == [plain, gated]
+    bed.queue.away = False
+    bed.run(1)
+    assert bed.starter.unanswered == []
 
 
 def test_a_clock_that_was_set_back_does_not_keep_it_from_asking() -> None:

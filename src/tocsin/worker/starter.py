@@ -39,7 +39,8 @@ class Starter:
         self._runner = runner
         self._telemetry = telemetry
         self._failpoints = failpoints
-        self._unanswered: list[Claim] = []
+        self.unanswered: list[Claim] = []
+        """Claims whose start is being asked for."""
         self._asked_at: Instant = 0
 
     def overdue(self, now: Instant) -> bool:
@@ -65,8 +66,8 @@ class Starter:
 
     def _take_due(self, now: Instant) -> list[Claim]:
         """Due claims, those first whose start was asked for without an answer: asking again is harmless."""
-        if self._unanswered:
-            return self._unanswered  # they may have begun in time already, whatever the clock says now
+        if self.unanswered:
+            return self.unanswered  # they may have begun in time already, whatever the clock says now
         due = self._timetable.pop_due(now, min(_BATCH, self._runner.free))
         for claim in [c for c in due if c.start_by is not None and c.start_by <= max(now, c.run_at)]:
             due.remove(claim)
@@ -75,15 +76,15 @@ class Starter:
 
     async def _start(self, due: list[Claim], now: Instant) -> None:
         await self._failpoints.reach("starter.before")
-        self._unanswered = due
+        self.unanswered = due
         plain = [claim for claim in due if not claim.gated]
         gated = [claim for claim in due if claim.gated]
         if plain:
             await self._run(plain, await self._start_plain(plain, now))
-        self._unanswered = gated
+        self.unanswered = gated
         if gated:
             await self._run(gated, await self._queue.start_gated(gated, now))
-        self._unanswered = []
+        self.unanswered = []
         self._telemetry.held.set(len(self._timetable))
 
     async def _run(self, asked: list[Claim], started: list[Claim]) -> None:

@@ -157,7 +157,7 @@ class Worker:
         self._keeping.wake()
 
     def _waiting(self) -> Iterable[Claim]:
-        return (*self.timetable, *self.settler.claims())
+        return (*self.timetable, *self.starter.unanswered, *self.settler.claims())
 
 
 def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
