@@ -108,7 +108,7 @@ def our_steps(sizes: Sizes) -> Iterator[Step]:
         yield Step("c", herd_of(size), f"herd of {size:,} over HTTP", seconds, _herd(size, http=True))
         yield Step("c", herd_of(size), f"herd of {size:,}", seconds, _herd(size, http=False))
     for precision in Precision:
-        seconds = sizes.spread_runs * (11 + sizes.spread_seconds)
+        seconds = sizes.spread_runs * (25 + sizes.spread_seconds)
         yield Step("d", SPREAD, f"spread, {precision}", seconds, _spread(precision))
     each = runs * (20 + sizes.spread_seconds + sizes.drain / 8000)
     yield Step("e", "growth", "growth", sum(sizes.pending) / 50_000 + len(sizes.pending) * each, _growth)
@@ -202,7 +202,7 @@ def _spread(precision: Precision) -> Callable[[Bench], Awaitable[list[Measured]]
         )
         normal = precision is Precision.NORMAL
         who = OURS if normal else f"{OURS}, precision `{precision}`"
-        note = f"{sizes.spread_runs} runs, {sizes.instants} in {sizes.spread_seconds} s, as the engine reads the clock"
+        note = f"{sizes.spread_runs} runs, {sizes.instants} in {sizes.spread_seconds} s, each at a quiet moment if there is one, by the engine's clock"
         anchor = f"a thread that wakes up, at the same time as `{precision}`"
         return [
             lags("d", SPREAD, who, found, command, note, headline=normal),
