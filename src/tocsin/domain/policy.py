@@ -96,7 +96,7 @@ class Overlap(StrEnum):
 class Precision(StrEnum):
     """How close to its instant an execution fires."""
 
-    NORMAL = "normal"  # started 25 ms ahead, fired by a timer: within a millisecond or two when the fleet is idle
+    NORMAL = "normal"  # started 25 ms ahead and fired by a timer: within a millisecond or two when idle
     EXACT = "exact"  # started half a second ahead, the timer's last moment spent looking at the clock
 
 
