@@ -17,12 +17,15 @@ def legal_paths(look: Look) -> Iterator[Violation]:
         for change in changes:
             if change.what == "gone":
                 continue  # `ended` follows, unless a pause took it back
-            if (words := _illegal(before, change)) is not None:
+            called = before is not None and any(
+                (hit.token, hit.attempt) == (before.token, before.attempt) for hit in look.hits.get(key, ())
+            )
+            if (words := _illegal(before, change, called=called)) is not None:
                 yield Violation("lifecycle", words, key)
             before = change
 
 
-def _illegal(before: Change | None, now: Change) -> str | None:
+def _illegal(before: Change | None, now: Change, *, called: bool) -> str | None:
     if now.what == "revived":
         return None if before is not None and before.state == now.state else "revived out of nowhere"
     if before is None or now.what == "born":
@@ -38,10 +41,13 @@ def _illegal(before: Change | None, now: Change) -> str | None:
         return f"went from {before.state} to {now.state}"
     if before.token is not None and now.token is not None and before.token != now.token:
         return f"{before.state} under one claim, {now.state} under another"
-    tries = 1 if (before.state, now.state) == (State.RUNNING, State.QUEUED) else 0
-    return (
-        None if now.attempt == before.attempt + tries else f"attempt {now.attempt} follows {before.attempt}"
-    )
+    tries = {0}
+    if (before.state, now.state) == (State.RUNNING, State.QUEUED):
+        tries = (
+            {1} if called else {0, 1}
+        )  # who takes back another's attempt does not know whether it made its call
+    known = now.attempt - before.attempt in tries
+    return None if known else f"attempt {now.attempt} follows {before.attempt}"
 
 
 _STEPS = {(state, after) for (state, event), after in TRANSITIONS.items()} | {(State.QUEUED, State.RUNNING)}

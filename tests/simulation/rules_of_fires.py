@@ -95,6 +95,22 @@ def never_too_late(look: Look) -> Iterator[Violation]:
                     "late", f"started {change.started_at - latest} µs after its latest start", key
                 )
                 break
+    yield from _never_called_too_late(look)
+
+
+def _never_called_too_late(look: Look) -> Iterator[Violation]:
+    """The same of what was started ahead of its instant, which says only in its history when it fired."""
+    for row in look.records.rows:
+        promise = look.promises.get(row.job_id)
+        if promise is None or promise.start_within is None or row.fire_at in promise.manual:
+            continue
+        first = row.attempts[0] if row.attempts else {"started_at": row.started_at}
+        revived = any(change.what == "revived" for change in look.changes[row.key])
+        latest = row.fire_at + promise.start_within
+        if (first.get("started_at") or 0) > latest and len(promise.fire_times) > 1 and not revived:
+            yield Violation(
+                "late", f"fired {first['started_at'] - latest} µs after its latest start", row.key
+            )
 
 
 def epochs_grow(look: Look) -> Iterator[Violation]:

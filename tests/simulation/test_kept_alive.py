@@ -7,6 +7,7 @@ from tests.simulation.faults import spin
 from tests.simulation.outage import Engine, play, schedule
 from tests.simulation.virtual_time import START
 from tocsin.domain.instant import SECOND, format_instant
+from tocsin.domain.policy import Policies
 from tocsin.queue.claims import Claim
 
 
@@ -35,3 +36,20 @@ def test_a_claim_is_kept_alive_while_its_start_is_being_asked_for(url: str) -> N
         assert engine.calls.made == [(job_id, START + SECOND, 1)]
 
     play(url, START, story)
+
+
+def test_a_worker_that_stood_still_after_a_start_ahead_does_not_call_past_the_latest_start(url: str) -> None:
+    async def story(engine: Engine) -> None:
+        fire_at = START + SECOND
+        late = await engine.define(schedule(at=format_instant(fire_at)), Policies(start_within="2s"))
+        free = await engine.define(schedule(at=format_instant(fire_at)))
+        await engine.worker.claimer.run_once(engine.time.now())
+        await engine.run_until(fire_at - 1)
+        assert await engine.count("executions", "started_at IS NOT NULL") == 2
+        await engine.time.advance(5 * SECOND)  # less than a claim lives
+        await engine.run_until_done()
+        assert engine.calls.made == [(free, fire_at, 1)]
+        [expired] = await engine.ledger(late, [fire_at])
+        assert (expired.state, expired.attempt, expired.started_at) == ("expired", 1, None)
+
+    play(url, START, story, claim_ahead=2.0)

@@ -40,7 +40,16 @@ class Settled:
 
     @property
     def verdicts(self) -> list[tuple[int, Verdict]]:
-        return [(s.claim.token, s.outcome.verdict) for s in self.settlements]
+        return [(s.claim.token, s.outcome.verdict) for s in self.settlements if s.postponed_to is None]
+
+    @property
+    def given_back(self) -> list[tuple[int, Instant, str | None]]:
+        """Those that count as not started, when they start again, and what they wait for until then."""
+        return [
+            (s.claim.token, s.postponed_to, s.waits_for)
+            for s in self.settlements
+            if s.postponed_to is not None
+        ]
 
 
 class Calls:
@@ -233,6 +242,48 @@ def test_a_start_that_was_answered_after_its_instant_is_late_by_that() -> None:
     play(story)
 
 
+def test_what_is_past_its_latest_start_when_its_instant_is_noticed_is_given_back() -> None:
+    async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
+        timer = VirtualTimer(runner._clock, runner)
+        late, in_time = claim(1, run_at=START + AHEAD), claim(2, run_at=START + AHEAD)
+        late.start_by, in_time.start_by = START + SECOND, START + SECOND + 1
+        runner.run([late, in_time])
+        runner._clock.advance(SECOND)  # in which the process stood still
+        timer.ring()
+        await spin()
+        assert (list(calls.answers), settled.given_back) == ([2], [(1, late.run_at, None)])
+        assert runner.free == 9
+
+    play(story)
+
+
+def test_what_is_past_its_latest_start_when_its_start_is_answered_is_given_back() -> None:
+    async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
+        late, in_time = claim(1), claim(2)
+        late.start_by, in_time.start_by = START + SECOND, START + SECOND + 1
+        runner._clock.advance(SECOND)
+        runner.run([late, in_time])
+        await spin()
+        assert (list(calls.answers), settled.given_back) == ([2], [(1, late.run_at, None)])
+
+    play(story)
+
+
+def test_a_call_that_is_over_in_the_moment_draining_ends_keeps_its_outcome() -> None:
+    async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
+        runner.run([claim(1)])
+        await spin()
+        draining = asyncio.create_task(runner.drain(0))
+        await asyncio.sleep(
+            0
+        )  # its time is over with the next step, of which the call's end is the second half
+        calls.answers[1].set_result(SUCCEEDED)
+        await draining
+        assert settled.verdicts == [(1, Verdict.SUCCEEDED)]
+
+    play(story)
+
+
 @pytest.mark.parametrize("in_time", [True, False])
 def test_draining_waits_for_what_is_about_to_fire_and_for_its_call(in_time: bool) -> None:
     async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
@@ -252,8 +303,9 @@ def test_draining_waits_for_what_is_about_to_fire_and_for_its_call(in_time: bool
         runner._clock.advance(30 * SECOND)
         await spin()
         assert draining.done()
-        second = Verdict.SUCCEEDED if in_time else Verdict.FAILED
-        assert sorted(settled.verdicts) == [(1, Verdict.SUCCEEDED), (2, second)]
+        called = [1, 2] if in_time else [1]
+        assert sorted(settled.verdicts) == [(token, Verdict.SUCCEEDED) for token in called]
+        assert settled.given_back == ([] if in_time else [(2, START + 3600 * SECOND, None)])
         assert (runner.claims(), timer.ring_at) == ([], None)
 
     play(story)

@@ -273,6 +273,26 @@ def test_what_is_past_its_latest_start_does_not_start(url: str) -> None:
     play(url, story)
 
 
+def test_what_is_put_back_without_a_call_was_never_started(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        keys = [await shop.once(SECOND, Policies(start_within="2s")) for _ in range(2)]
+        worker = shop.worker(1)
+        agains = [
+            msgspec.structs.replace(shop.again(claim), run_at=claim.run_at, record=None, waits_for=waits_for)
+            for claim, waits_for in zip(await shop.claim(worker), (None, "host"), strict=True)
+        ]
+        assert len(await worker.start([again.claim for again in agains])) == 2
+        assert await worker.postpone(agains) == []
+        rows = [await shop.live(again.claim.key) for again in agains]
+        assert [row["waits_for"] for row in rows] == [None, "host"]
+        assert {(row["run_at"], row["started_at"], row["attempt"]) for row in rows} == {
+            (keys[0].fire_at, None, 1)
+        }
+        assert {row["start_by"] for row in rows} == {keys[0].fire_at + 2 * SECOND}
+
+    play(url, story)
+
+
 def test_released_claims_are_there_for_others_at_once_and_started_ones_stay(url: str) -> None:
     async def story(shop: Workshop) -> None:
         ahead, running = await shop.once(SECOND), await shop.once()

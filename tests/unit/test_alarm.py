@@ -9,7 +9,7 @@ import uvloop
 
 from tocsin.clock import DatabaseClock, VirtualClock
 from tocsin.domain.ids import new_job_id
-from tocsin.domain.instant import MILLISECOND, Instant
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant
 from tocsin.queue.claims import Claim
 from tocsin.worker import alarm
 from tocsin.worker.alarm import Alarm, LoopTimer
@@ -188,3 +188,22 @@ def test_it_goes_on_after_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
         bells[0].ring()
     assert bells[0].waits == [5000, 3000]
     assert len(ringing) == 1
+
+
+def test_a_clock_that_was_set_back_and_forth_is_noticed_within_a_second() -> None:
+    clock, waits = VirtualClock(10**15), []
+    fired: list[Claim] = []
+
+    class Noted:
+        set, close = staticmethod(waits.append), staticmethod(lambda: None)
+
+    ringing: Any = Alarm(clock, fired.extend)
+    ringing._timer = Noted
+    mine = claim_at(clock.now() + 20 * MILLISECOND)
+    ringing.set([mine])
+    clock.advance(-3600 * SECOND)
+    ringing._ring()
+    assert (waits, fired) == ([20 * MILLISECOND, SECOND], [])
+    clock.advance(3601 * SECOND)
+    ringing._ring()
+    assert fired == [mine]

@@ -12,6 +12,7 @@ from tocsin.domain.ids import new_job_id
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim
+from tocsin.service import Report
 from tocsin.telemetry import Telemetry
 from tocsin.worker.starter import Starter
 from tocsin.worker.timetable import Timetable
@@ -62,8 +63,8 @@ class Bed:
         parts: Any = (self.queue, self.timetable, self.runner)
         self.starter = Starter(*parts, Telemetry(), Failpoints())
 
-    def run(self, at: Instant) -> None:
-        asyncio.run(self.starter.run_once(NOW + at))
+    def run(self, at: Instant) -> Report:
+        return asyncio.run(self.starter.run_once(NOW + at))
 
     def add(self, run_at: Instant, limit_key: str | None = None, start_by: Instant | None = None) -> Claim:
         at = NOW + run_at
@@ -153,3 +154,12 @@ def test_what_would_fire_after_its_latest_start_is_not_started_before_it() -> No
     in_time = bed.add(20 * MILLISECOND, start_by=NOW + 21 * MILLISECOND)
     bed.run(0)
     assert (bed.runner.expired, bed.runner.ran) == ([late], [in_time])
+
+
+def test_it_looks_at_the_clock_every_second_while_something_is_held() -> None:
+    bed = Bed()
+    bed.add(0)
+    assert (
+        bed.run(-3600 * SECOND).again_at == NOW - 3599 * SECOND
+    )  # as if the clock was set back since the claim
+    assert bed.run(-SECOND // 2).again_at == NOW - 25 * MILLISECOND

@@ -6,7 +6,7 @@ import msgspec
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, format_instant, format_span
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import Attempt, Verdict
+from tocsin.domain.outcome import HOST, Attempt, Verdict
 
 _LATE: Final = 1 * SECOND
 SKIP_REASONS: Final = {
@@ -78,7 +78,7 @@ def _waiting(facts: Facts, now: Instant) -> list[str]:
 
 
 def _why_queued(facts: Facts, now: Instant) -> list[str]:
-    if facts.waits_for == "host":
+    if facts.waits_for == HOST:
         return [
             f"The host of its target fails, and is given a rest: the next try is at {format_instant(facts.run_at)}."
         ]

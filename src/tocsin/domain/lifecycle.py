@@ -29,7 +29,7 @@ class Event(StrEnum):
     """What can happen to it, and who does it."""
 
     CLAIM = "claim"  # a worker takes it, up to a few seconds ahead
-    START = "start"  # the fire-or-skip decision, at or after run_at
+    START = "start"  # the fire-or-skip decision, at run_at or a moment before; it counts as run_at
     SUCCEED = "succeed"  # the attempt's outcome was good
     RETRY = "retry"  # the attempt failed and the policy allows another
     DIE = "die"  # the attempt failed for good

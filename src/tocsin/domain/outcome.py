@@ -45,6 +45,8 @@ class Postponed(msgspec.Struct, frozen=True):
     wait: Span
 
 
+HOST: Final = "host"
+"""What a postponed execution waits for: its target's host, which is at rest."""
 SUCCEEDED: Final = Outcome(Verdict.SUCCEEDED)
 
 

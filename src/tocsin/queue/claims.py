@@ -99,13 +99,14 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
 
 
 class Again(msgspec.Struct, frozen=True, gc=False):
-    """An execution tries again: when, the record of the attempt that failed (None if no attempt was made), and how it
-    ends instead if it was asked to stop."""
+    """An execution tries again: when, the record of the attempt that failed (None if no attempt was made, and then what it
+    waits for, if for anything but its time), and how it ends instead if it was asked to stop."""
 
     claim: Claim
     run_at: Instant
     record: str | None
     stopped: Finish
+    waits_for: str | None = None
 
 
 class Requeue(msgspec.Struct, frozen=True):

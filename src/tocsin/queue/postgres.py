@@ -160,7 +160,8 @@ class PostgresQueue:
     async def postpone(self, agains: Sequence[Again]) -> list[Again]:
         """Put executions back whose call never went out. Returns those that are not: lost before, or asked to stop."""
         claims, times = [again.claim for again in agains], [again.run_at for again in agains]
-        rows = await self._database.fetch(_sql("postpone"), self._cell, *keys_of(claims), times)
+        reasons = [again.waits_for for again in agains]
+        rows = await self._database.fetch(_sql("postpone"), self._cell, *keys_of(claims), times, reasons)
         kept = {row["place"] for row in rows}
         await self._leave_slots([claims[place] for place in kept])
         return [again for place, again in enumerate(agains) if place not in kept]

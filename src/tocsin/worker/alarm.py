@@ -24,6 +24,8 @@ from tocsin.worker.timetable import is_exact
 _SPUN: Final[Span] = 300
 # So far apart it rings unless something `exact` waits: where instants are dense, several fire together.
 _APART: Final[Span] = MILLISECOND
+# The longest wait: then it looks again, for the database's clock may have been set.
+_LONGEST: Final[Span] = SECOND
 # So many fire before others have their turn.
 _AT_ONCE: Final = 500
 _CLOCK_MONOTONIC: Final = 1
@@ -93,7 +95,7 @@ class Alarm:
             return
         if self._timer is None:
             self._timer = new_timer(self._ring)
-        self._timer.set(max(1, self._ring_at(instant) - self._clock.now()))
+        self._timer.set(min(max(1, self._ring_at(instant) - self._clock.now()), _LONGEST))
 
     def _next_instant(self) -> Instant | None:
         while self._instants and self._instants[0] not in self._waiting:

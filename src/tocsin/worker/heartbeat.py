@@ -5,15 +5,17 @@ held when more than half of their time is over are extended, all of them in one 
 """
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import structlog
 
-from tocsin.domain.instant import SECOND, Instant, Span
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
 from tocsin.queue.claims import Claim
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.service import Report
 from tocsin.worker.runner import Runner
 
+_SOON: Final = 10 * MILLISECOND
 _log = structlog.get_logger()
 
 
@@ -27,6 +29,7 @@ class Heartbeat:
         queue: PostgresQueue,
         runner: Runner,
         waiting: Callable[[], Iterable[Claim]],
+        starting: Callable[[], bool],
         *,
         claim_ttl: float,
     ) -> None:
@@ -34,6 +37,7 @@ class Heartbeat:
         self._queue = queue
         self._runner = runner
         self._waiting = waiting
+        self._starting = starting
         self._late: Span = round(claim_ttl * 0.5 * SECOND)
         self._asked_to_stop = False
 
@@ -44,12 +48,15 @@ class Heartbeat:
     async def run_once(self, now: Instant) -> Report:
         """Extend what needs it; stop what was cancelled; let go of what was lost."""
         running = self._runner.claims()
-        stops, self._asked_to_stop = self._asked_to_stop, False
+        stops = self._asked_to_stop
+        # It may be about one whose start is written down and not answered yet: that is running only then.
+        self._asked_to_stop = stops and self._starting()
         claims = [claim for claim in (*running, *self._waiting()) if claim.deadline_at - now < self._late]
         if stops:
             claims = list({claim.key: claim for claim in (*claims, *running)}.values())
+        again_at = now + _SOON if self._asked_to_stop else None
         if not claims:
-            return Report()
+            return Report(again_at=again_at)
         lost, cancelled = await self._queue.extend(claims)
         for claim in lost:
             self._runner.abandon(claim)
@@ -57,4 +64,4 @@ class Heartbeat:
             self._runner.stop(claim)
         if lost:
             _log.warning("claims.lost_while_running", count=len(lost))
-        return Report(done=len(claims))
+        return Report(done=len(claims), again_at=again_at)

@@ -18,7 +18,7 @@ from tocsin.clock import Clock
 from tocsin.domain.ids import ExecutionKey, execution_text
 from tocsin.domain.instant import SECOND, Instant, Span
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import Outcome, Postponed, Verdict
+from tocsin.domain.outcome import HOST, Outcome, Postponed, Verdict
 from tocsin.domain.policy import Policies
 from tocsin.domain.target import NoopTarget, Target, timeout_of
 from tocsin.failpoints import Failpoints
@@ -86,6 +86,7 @@ class Runner:
     def run(self, claims: Sequence[Claim]) -> None:
         """Begin attempts that have been started in the database; those started ahead, on their instant."""
         now = self._clock.now()
+        claims = self._not_too_late(claims, now)
         if ahead := [claim for claim in claims if claim.run_at > now]:
             self._alarm.set(ahead)
             self._armed_calls += _calls_among(ahead)
@@ -96,7 +97,7 @@ class Runner:
         if claims:
             self._begin(claims, now)
 
-    def _fire(self, claims: list[Claim]) -> None:
+    def _fire(self, claims: Sequence[Claim]) -> None:
         """The instant has come of claims that were started ahead of it."""
         now = self._clock.now()
         self._armed_calls -= _calls_among(claims)
@@ -104,16 +105,30 @@ class Runner:
             for claim in lost:  # this process stood still, and somebody else may have them
                 self._lose(claim)
             claims = [claim for claim in claims if claim.deadline_at > now]
+        claims = self._not_too_late(claims, now)
         for claim in claims:
             claim.started_at = claim.fired_at = now
         if claims:
             self._begin(claims, now)
 
+    def _not_too_late(self, claims: Sequence[Claim], now: Instant) -> Sequence[Claim]:
+        """Those whose latest start has not passed since they were started. The others are given back, to expire."""
+        late = [claim for claim in claims if claim.start_by is not None and claim.start_by <= now]
+        if not late:
+            return claims
+        self._give_back(late, now)
+        return [claim for claim in claims if claim.start_by is None or claim.start_by > now]
+
+    def _give_back(self, claims: Sequence[Claim], now: Instant) -> None:
+        """Undo the start of what made no call: it goes back as if it had not been claimed."""
+        for claim in claims:
+            self._settler.put(Settlement(claim, _CANCELLED, now, postponed_to=claim.run_at))
+
     def _begin(self, claims: Sequence[Claim], now: Instant) -> None:
         self._telemetry.started.inc(len(claims))
         self._telemetry.lag.observe(
             [
-                (c.started_at or now) - (c.due_at if c.attempt == 1 and c.waits_for != "host" else c.run_at)
+                (c.started_at or now) - (c.due_at if c.attempt == 1 and c.waits_for != HOST else c.run_at)
                 for c in claims
             ]
         )
@@ -166,21 +181,23 @@ class Runner:
         return dropped
 
     async def drain(self, seconds: float) -> None:
-        """Wait for what is about to fire and for the attempts under way; give up what takes longer."""
+        """Wait for what is about to fire and for the attempts under way; give up calls that take longer, and give back what
+        has not fired."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._alarm.rung_out()
                 while self._tasks:
                     await asyncio.wait([task for _, task in self._tasks.values()])
-        under_way = list(self._tasks.values())
-        self._tasks.clear()
-        for _, task in under_way:
+        now = self._clock.now()
+        self._give_back(self._alarm.close(), now)
+        under_way = [(claim, task) for claim, task in self._tasks.values() if not task.done()]
+        for claim, task in under_way:
+            del self._tasks[claim.key, claim.token]
             task.cancel()
-        left = [*(claim for claim, _ in under_way), *self._alarm.close()]
-        for claim in left:
-            self._settler.put(lost_by_stopping(claim, self._clock.now()))
-        if left:
-            _log.warning("runner.gave_up_calls", count=len(left))
+            self._settler.put(lost_by_stopping(claim, now))
+        if under_way:
+            _log.warning("runner.gave_up_calls", count=len(under_way))
+        await asyncio.sleep(0)  # in which those that were over just now are settled
 
     async def _attempt(self, claim: Claim, call: Call) -> Outcome | Postponed:
         if claim.fired_at is not None:  # of a crowd each has its own beginning
@@ -195,7 +212,9 @@ class Runner:
         outcome = _CANCELLED if attempt.cancelled() else attempt.result()
         now = self._clock.now()
         if isinstance(outcome, Postponed):
-            self._settler.put(Settlement(claim, _CANCELLED, now, postponed_to=now + outcome.wait))
+            self._settler.put(
+                Settlement(claim, _CANCELLED, now, postponed_to=now + outcome.wait, waits_for=HOST)
+            )
         else:
             self._settler.put(Settlement(claim, outcome, now))
         self.freed()

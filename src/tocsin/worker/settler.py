@@ -18,7 +18,7 @@ from tocsin.clock import Clock
 from tocsin.domain.ids import execution_text
 from tocsin.domain.instant import MILLISECOND, Instant
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import Attempt, Outcome, TryAgain, Verdict, decide, fingerprint, judged
+from tocsin.domain.outcome import HOST, Attempt, Outcome, TryAgain, Verdict, decide, fingerprint, judged
 from tocsin.domain.policy import Policies, Retry
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Again, Claim, Finish, Held
@@ -44,6 +44,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     reason: str | None = None
     postponed_to: Instant | None = None
     """When to start again, if no attempt was made."""
+    waits_for: str | None = None
+    """What it waits for until then, if for anything but its time."""
 
 
 async def _pause_nothing(_: Claim, __: str) -> bool:
@@ -148,7 +150,7 @@ class Settler:
             lost += await self._finish([again.stopped for again in await self._queue.retry(retried)])
         if postponed:
             lost += await self._finish([again.stopped for again in await self._queue.postpone(postponed)])
-            self._telemetry.postponed.inc(len(postponed))
+            self._telemetry.postponed.inc(sum(again.waits_for == HOST for again in postponed))
         self._count(finishes, retried, lost)
         if agains:
             self.requeued()
@@ -175,7 +177,8 @@ class Settler:
         if settlement.ended is not None:
             return Finish(claim, settlement.ended, settlement.finished_at, reason=settlement.reason)
         if settlement.postponed_to is not None:
-            return Again(claim, settlement.postponed_to, None, _stopped(settlement, settlement.outcome))
+            stopped = _stopped(settlement, settlement.outcome)
+            return Again(claim, settlement.postponed_to, None, stopped, settlement.waits_for)
         retry = self._retry(claim)
         outcome = judged(settlement.outcome, retry)
         attempts_made = claim.attempt - claim.earlier_attempts

@@ -18,6 +18,8 @@ from tocsin.worker.timetable import Timetable
 _BATCH: Final = 1000
 _BUSY: Final = 5 * MILLISECOND
 _WARM: Final = 60 * SECOND
+_LONGEST: Final = SECOND
+"""The longest wait while something is held: then it looks again, for the database's clock may have been set."""
 
 
 class Starter:
@@ -57,7 +59,11 @@ class Starter:
             await self._start(due, now)
         elif has_passed(_WARM, self._asked_at, now):
             await self._start_plain([], now)  # so that the connection is there and knows the statement
-        return Report(done=len(due), again_at=AGAIN_NOW if due else self._timetable.next_at())
+        return Report(done=len(due), again_at=AGAIN_NOW if due else self._next_look(now))
+
+    def _next_look(self, now: Instant) -> Instant | None:
+        next_at = self._timetable.next_at()
+        return None if next_at is None else min(next_at, now + _LONGEST)
 
     async def _start_plain(self, claims: list[Claim], now: Instant) -> list[Claim]:
         started = await self._queue.start(claims)
@@ -80,15 +86,14 @@ class Starter:
         plain = [claim for claim in due if not claim.gated]
         gated = [claim for claim in due if claim.gated]
         if plain:
-            await self._run(plain, await self._start_plain(plain, now))
-        self.unanswered = gated
+            await self._run(plain, await self._start_plain(plain, now), left=gated)
         if gated:
-            await self._run(gated, await self._queue.start_gated(gated, now))
-        self.unanswered = []
+            await self._run(gated, await self._queue.start_gated(gated, now), left=[])
         self._telemetry.held.set(len(self._timetable))
 
-    async def _run(self, asked: list[Claim], started: list[Claim]) -> None:
+    async def _run(self, asked: list[Claim], started: list[Claim], left: list[Claim]) -> None:
         await self._failpoints.reach("starter.started")
+        self.unanswered = left
         self._telemetry.not_started.inc(len(asked) - len(started))
         if started:
             self._runner.run(started)

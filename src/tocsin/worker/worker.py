@@ -83,7 +83,13 @@ class Worker:
             queues=settings.queues,
             shares=TenantShares(self.rank, settings.limit_in_flight, settings.limit_fires_per_second),
         )
-        self.heartbeat = Heartbeat(queue, self.runner, self._waiting, claim_ttl=settings.claim_ttl)
+        self.heartbeat = Heartbeat(
+            queue,
+            self.runner,
+            self._waiting,
+            lambda: bool(self.starter.unanswered),
+            claim_ttl=settings.claim_ttl,
+        )
         self._claiming = Loop(self.claimer, clock)
         self._starting = Loop(self.starter, clock)
         self._settling = Loop(self.settler, clock)

@@ -1,14 +1,16 @@
--- Put executions back whose call never went out, because the host of their target is at rest. Called by
--- PostgresQueue.postpone. Locks: the rows, by primary key; fenced by token. No attempt was made, so none is counted.
+-- Put executions back whose call never went out: the host of their target is at rest, or they were started ahead of their
+-- instant and are too late by now, or their worker stops. Called by PostgresQueue.postpone.
+-- Locks: the rows, by primary key; fenced by token. No attempt was made, so none is counted, and a latest start still holds.
 -- An execution that was asked to stop is not put back: it is not returned, and the caller ends it.
 -- run_at always lies at or after now: lane floors rely on nothing entering the queue below them.
 UPDATE executions e
-SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL, waits_for = 'host',
+SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL,
+    waits_for = coalesce(r.waits_for, e.waits_for),
     run_at = greatest(r.run_at, tocsin_now())
 FROM (
     SELECT $1::smallint AS cell, g.*
-    FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[])
-        WITH ORDINALITY AS g (job_id, fire_at, token, run_at, place) OFFSET 0
+    FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::text[])
+        WITH ORDINALITY AS g (job_id, fire_at, token, run_at, waits_for, place) OFFSET 0
 ) AS r
 WHERE e.cell = ANY (ARRAY[r.cell]) AND e.job_id = r.job_id AND e.fire_at = r.fire_at
   AND e.claim_token IS NOT DISTINCT FROM r.token

@@ -1,0 +1,57 @@
+"""Who is told to stop: what runs, and what will run as soon as its start is answered."""
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from tocsin.domain.instant import SECOND
+from tocsin.queue.claims import Claim
+from tocsin.service import Report
+from tocsin.worker.heartbeat import Heartbeat
+
+NOW = 1_000_000 * SECOND
+
+
+class Bed:
+    """A heartbeat whose every claim was asked to stop."""
+
+    def __init__(self) -> None:
+        self.running: list[Any] = []
+        self.starting = False
+        self.stopped: list[Any] = []
+        runner: Any = SimpleNamespace(claims=lambda: self.running, stop=self.stopped.append)
+        queue: Any = SimpleNamespace(extend=self._extend)
+        self.heartbeat = Heartbeat(queue, runner, lambda: (), lambda: self.starting, claim_ttl=10)
+
+    async def _extend(self, claims: Sequence[Claim]) -> tuple[list[Claim], Sequence[Claim]]:
+        return [], claims
+
+    def run(self) -> Report:
+        return asyncio.run(self.heartbeat.run_once(NOW))
+
+
+def claim() -> Any:
+    return SimpleNamespace(key=object(), deadline_at=NOW + 10 * SECOND)
+
+
+def test_a_notice_is_used_up_by_one_look() -> None:
+    bed = Bed()
+    bed.heartbeat.look_for_stops()
+    bed.running = [claim()]
+    bed.run()
+    assert bed.stopped == bed.running
+    assert bed.run().again_at is None
+    assert len(bed.stopped) == 1
+
+
+def test_a_notice_is_kept_until_the_starts_under_way_are_answered() -> None:
+    bed = Bed()
+    bed.heartbeat.look_for_stops()
+    bed.starting = True
+    again_at = bed.run().again_at
+    assert again_at is not None
+    assert again_at > NOW
+    bed.running, bed.starting = [claim()], False
+    assert bed.run().again_at is None
+    assert bed.stopped == bed.running
