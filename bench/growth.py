@@ -55,8 +55,8 @@ async def growth(sizes: list[int], count: int, instants: int, runs: int) -> list
             for place, grown in places:
                 grown.drains.append(await drained(place, count, ENGINES))
             for place, grown in places:
-                lag, _ = await spread(place, instants, SECONDS, Precision.NORMAL)
-                grown.lags.append(lag)
+                found = await spread(place, instants, SECONDS, Precision.NORMAL)
+                grown.lags.append(found.ours)
     return [grown for _, grown in places]
 
 

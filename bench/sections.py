@@ -23,7 +23,7 @@ from bench.installation import Installation
 from bench.recurring import recurring
 from bench.report import OURS, Measured
 from bench.sink import sink
-from bench.spread import spread
+from bench.spread import Spread, spread
 from tocsin.domain.policy import Precision
 
 ENGINES = drains.ENGINES
@@ -108,7 +108,7 @@ def our_steps(sizes: Sizes) -> Iterator[Step]:
         yield Step("c", herd_of(size), f"herd of {size:,} over HTTP", seconds, _herd(size, http=True))
         yield Step("c", herd_of(size), f"herd of {size:,}", seconds, _herd(size, http=False))
     for precision in Precision:
-        seconds = sizes.spread_runs * (25 + sizes.spread_seconds)
+        seconds = sizes.spread_runs * (11 + sizes.spread_seconds)
         yield Step("d", SPREAD, f"spread, {precision}", seconds, _spread(precision))
     each = runs * (20 + sizes.spread_seconds + sizes.drain / 8000)
     yield Step("e", "growth", "growth", sum(sizes.pending) / 50_000 + len(sizes.pending) * each, _growth)
@@ -189,24 +189,29 @@ def herd_of(size: int) -> str:
 def _spread(precision: Precision) -> Callable[[Bench], Awaitable[list[Measured]]]:
     async def measure(bench: Bench) -> list[Measured]:
         sizes = bench.sizes
-        found: list[tuple[Lag, list[float]]] = []
-        anchors: list[Lag] = []
+        found: list[tuple[Spread, list[float]]] = []
         for run in range(sizes.spread_runs):
-            lag, thread = await spread(bench.place, sizes.instants, sizes.spread_seconds, precision, seed=run)
-            found.append((lag, await curve_of_history(bench.place)))
-            anchors.append(thread)
-            bench.tell(f"{shown(lag)}; a thread: {shown(thread)}")
+            one = await spread(bench.place, sizes.instants, sizes.spread_seconds, precision, seed=run)
+            found.append((one, await curve_of_history(bench.place)))
+            bench.tell(f"{shown(one.ours)}; a thread: {shown(one.woken)}; a commit: {shown(one.committed)}")
         command = (
             f"python -m bench.spread --count {sizes.instants} --seconds {sizes.spread_seconds}"
             f" --runs {sizes.spread_runs}"
         )
         normal = precision is Precision.NORMAL
         who = OURS if normal else f"{OURS}, precision `{precision}`"
-        note = f"{sizes.spread_runs} runs, {sizes.instants} in {sizes.spread_seconds} s, each at a quiet moment if there is one, by the engine's clock"
-        anchor = f"a thread that wakes up, at the same time as `{precision}`"
+        note = (
+            f"{sizes.spread_runs} runs, {sizes.instants} in {sizes.spread_seconds} s, by the engine's clock"
+        )
+        ours = [(one.ours, curve) for one, curve in found]
+        woken, committed = [one.woken for one, _ in found], [one.committed for one, _ in found]
+        beside = f"at the same time as `{precision}`"
         return [
-            lags("d", SPREAD, who, found, command, note, headline=normal),
-            Measured("d", SPREAD, anchor, lag_values(anchors), command),
+            lags("d", SPREAD, who, ours, command, note, headline=normal),
+            Measured("d", SPREAD, f"a thread that wakes up, {beside}", lag_values(woken), command),
+            Measured(
+                "d", SPREAD, f"a thread that wakes up and commits, {beside}", lag_values(committed), command
+            ),
         ]
 
     return measure

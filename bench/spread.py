@@ -2,9 +2,9 @@
 
 .venv/bin/python -m bench.spread [--count 400] [--seconds 20] [--runs 3]
 
-How late a process wakes up is up to the machine first, and that changes from second to second. So each run waits for a quiet
-moment, two seconds in which a thread that sleeps wakes up in time, but not for longer than half a minute. And at the same time
-as the run a thread sleeps until as many instants of its own, which is the least that anybody could do.
+How late anybody is on this machine is up to the machine first, whose cores and disk stop at times. So at the same time as the
+run two others wait for as many instants of their own: a thread that only wakes up, and one that wakes up and commits a mark,
+as whoever writes down each start on its instant has to.
 """
 
 import argparse
@@ -12,7 +12,9 @@ import asyncio
 import random
 import statistics
 import time
+from collections.abc import Sequence
 from itertools import product
+from typing import NamedTuple
 
 import uvloop
 
@@ -23,49 +25,72 @@ from tocsin.domain.instant import MILLISECOND, SECOND, Instant
 from tocsin.domain.policy import Policies, Precision
 
 ENGINES = 2
-PATIENCE = 30 * SECOND
+# A transaction that writes nothing but its own mark into the log, and waits for the disk like any other.
+COMMIT = "SELECT pg_logical_emit_message(true, 'bench', '')"
+
+
+class Spread(NamedTuple):
+    """Lag of executions, and of those that waited for instants beside them."""
+
+    ours: Lag
+    woken: Lag
+    committed: Lag
 
 
 async def spread(
     place: Installation, count: int, seconds: int, precision: Precision, seed: int = 1
-) -> tuple[Lag, Lag]:
-    """Lag of executions spread over some seconds, and of a thread that wakes up beside them."""
+) -> Spread:
+    """Lag of executions spread over some seconds."""
     rng = random.Random(seed)
     await place.empty()
     await place.start("engine", ENGINES)
-    await asyncio.to_thread(_wait_for_quiet)
     start = system_now() + 5 * SECOND
-    instants, others = ([start + rng.randrange(seconds * SECOND) for _ in range(count)] for _ in range(2))
-    for due_at in instants:
+    instants, to_wake, to_commit = (
+        sorted(start + rng.randrange(seconds * SECOND) for _ in range(count)) for _ in range(3)
+    )
+    for due_at in rng.sample(instants, count):
         await place.add_one_offs(1, due_at, policies=Policies(precision=precision))
-    least = await asyncio.to_thread(_wake_at, sorted(others))
+    woken, committed = await asyncio.gather(
+        asyncio.to_thread(_wake_at, to_wake), _commit_at(to_commit, place)
+    )
     await place.wait_until_done()
     await place.stop()
-    return await lag_of_history(place), least
+    return Spread(await lag_of_history(place), woken, committed)
 
 
-def _wait_for_quiet() -> None:
-    give_up_at = system_now() + PATIENCE
-    while system_now() < give_up_at:
-        now = system_now()
-        if _wake_at([now + n * 10 * MILLISECOND for n in range(1, 201)]).p99 < 1.0:
-            return
-
-
-def _wake_at(instants: list[Instant]) -> Lag:
+def _wake_at(instants: Sequence[Instant]) -> Lag:
     """Lag of one that does nothing but note that it is there."""
-    lags = []
+    there_at = []
     for instant in instants:
-        time.sleep(max(0.0, (instant - system_now()) / SECOND))
-        lags.append((system_now() - instant) / MILLISECOND)
+        _sleep_until(instant)
+        there_at.append(system_now())
+    return _lag(instants, there_at)
+
+
+async def _commit_at(instants: Sequence[Instant], place: Installation) -> Lag:
+    """Lag of one that has the database note that it is there."""
+    there_at = []
+    for instant in instants:
+        await asyncio.to_thread(_sleep_until, instant)
+        await place.database.execute(COMMIT)
+        there_at.append(system_now())
+    return _lag(instants, there_at)
+
+
+def _sleep_until(instant: Instant) -> None:
+    time.sleep(max(0.0, (instant - system_now()) / SECOND))
+
+
+def _lag(instants: Sequence[Instant], there_at: Sequence[Instant]) -> Lag:
+    lags = [(there - instant) / MILLISECOND for instant, there in zip(instants, there_at, strict=True)]
     return Lag(min(lags), statistics.median(lags), statistics.quantiles(lags, n=100)[98], max(lags))
 
 
 async def main(count: int, seconds: int, runs: int) -> None:
     async with installation() as place:
         for precision, run in product(Precision, range(runs)):
-            ours, least = await spread(place, count, seconds, precision, seed=run)
-            for name, lag in ((str(precision), ours), ("a thread", least)):
+            found = await spread(place, count, seconds, precision, seed=run)
+            for name, lag in zip((precision, "a thread", "a commit"), found, strict=True):
                 print(
                     f"{name:<8} {count} instants in {seconds} s: lag p50 {lag.p50:.2f} ms, p99 {lag.p99:.2f} ms,"
                     f" max {lag.max:.2f} ms, earliest {lag.first:.3f} ms"
