@@ -27,6 +27,8 @@ from tocsin.domain.instant import DAY
 from tocsin.domain.policy import Precision
 
 SECONDS = 10
+# In each run, back and forth: a drain lasts two seconds, in which a shared machine may be at its fastest or at its slowest.
+DRAINS = 3
 
 
 class Grown(msgspec.Struct, frozen=True):
@@ -51,9 +53,10 @@ async def growth(sizes: list[int], count: int, instants: int, runs: int) -> list
             await add_pending(place, pending)
             size = await _size(place)
             places.append((place, Grown(pending, [], [], size / pending if pending else 0.0)))
-        for _ in range(runs):
-            for place, grown in places:
-                grown.drains.append(await drained(place, count, ENGINES))
+        for run in range(runs):
+            for turn in range(run, run + DRAINS):
+                for place, grown in places if turn % 2 else reversed(places):
+                    grown.drains.append(await drained(place, count, ENGINES))
             for place, grown in places:
                 found = await spread(place, instants, SECONDS, Precision.NORMAL)
                 grown.lags.append(found.ours)

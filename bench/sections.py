@@ -15,7 +15,7 @@ from bench import drain as drains
 from bench.create import API_PROCESSES, IN_FLIGHT, create
 from bench.failover import TTL, failover
 from bench.fires import all_fires
-from bench.growth import growth
+from bench.growth import DRAINS, growth
 from bench.held_vacuum import WINDOW, Sustained, side_by_side
 from bench.herd import Herd, Lag, curve_of_history, herd
 from bench.idle import idle
@@ -110,7 +110,7 @@ def our_steps(sizes: Sizes) -> Iterator[Step]:
     for precision in Precision:
         seconds = sizes.spread_runs * (11 + sizes.spread_seconds)
         yield Step("d", SPREAD, f"spread, {precision}", seconds, _spread(precision))
-    each = runs * (20 + sizes.spread_seconds + sizes.drain / 8000)
+    each = runs * (10 + sizes.spread_seconds + DRAINS * (6 + sizes.drain / 30_000))
     yield Step("e", "growth", "growth", sum(sizes.pending) / 50_000 + len(sizes.pending) * each, _growth)
     for jobs, minutes in sizes.recurring:
         yield Step(
@@ -229,7 +229,13 @@ async def _growth(bench: Bench) -> list[Measured]:
             costs["bytes in the database per pending job"] = [grown.bytes_each]
         rows += [
             _rate(
-                "e", f"Drain of {sizes.drain:,} beside pending jobs", who, rates, command, size=grown.pending
+                "e",
+                f"Drain of {sizes.drain:,} beside pending jobs",
+                who,
+                rates,
+                command,
+                size=grown.pending,
+                note=f"{len(rates)} runs, in turns",
             ),
             Measured(
                 "e",
