@@ -23,7 +23,7 @@ from bench.installation import Installation
 from bench.recurring import recurring
 from bench.report import OURS, Measured
 from bench.sink import sink
-from bench.spread import Spread, spread
+from bench.spread import SpreadLags, spread
 from tocsin.domain.policy import Precision
 
 ENGINES = drains.ENGINES
@@ -189,7 +189,7 @@ def herd_of(size: int) -> str:
 def _spread(precision: Precision) -> Callable[[Bench], Awaitable[list[Measured]]]:
     async def measure(bench: Bench) -> list[Measured]:
         sizes = bench.sizes
-        found: list[tuple[Spread, list[float]]] = []
+        found: list[tuple[SpreadLags, list[float]]] = []
         for run in range(sizes.spread_runs):
             one = await spread(bench.place, sizes.instants, sizes.spread_seconds, precision, seed=run)
             found.append((one, await curve_of_history(bench.place)))

@@ -29,7 +29,7 @@ ENGINES = 2
 COMMIT = "SELECT pg_logical_emit_message(true, 'bench', '')"
 
 
-class Spread(NamedTuple):
+class SpreadLags(NamedTuple):
     """Lag of executions, and of those that waited for instants beside them."""
 
     ours: Lag
@@ -39,7 +39,7 @@ class Spread(NamedTuple):
 
 async def spread(
     place: Installation, count: int, seconds: int, precision: Precision, seed: int = 1
-) -> Spread:
+) -> SpreadLags:
     """Lag of executions spread over some seconds."""
     rng = random.Random(seed)
     await place.empty()
@@ -55,7 +55,7 @@ async def spread(
     )
     await place.wait_until_done()
     await place.stop()
-    return Spread(await lag_of_history(place), woken, committed)
+    return SpreadLags(await lag_of_history(place), woken, committed)
 
 
 def _wake_at(instants: Sequence[Instant]) -> Lag:

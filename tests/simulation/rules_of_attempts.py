@@ -43,9 +43,8 @@ def _illegal(before: Change | None, now: Change, *, called: bool) -> str | None:
         return f"{before.state} under one claim, {now.state} under another"
     tries = {0}
     if (before.state, now.state) == (State.RUNNING, State.QUEUED):
-        tries = (
-            {1} if called else {0, 1}
-        )  # who takes back another's attempt does not know whether it made its call
+        # Who takes back another's attempt does not know whether it made its call, and counts it.
+        tries = {1} if called else {0, 1}
     known = now.attempt - before.attempt in tries
     return None if known else f"attempt {now.attempt} follows {before.attempt}"
 

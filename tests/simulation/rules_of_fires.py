@@ -105,7 +105,7 @@ def _never_called_too_late(look: Look) -> Iterator[Violation]:
         if promise is None or promise.start_within is None or row.fire_at in promise.manual:
             continue
         first = row.attempts[0] if row.attempts else {"started_at": row.started_at}
-        revived = any(change.what == "revived" for change in look.changes[row.key])
+        revived = any(change.what == "revived" for change in look.changes.get(row.key, ()))
         latest = row.fire_at + promise.start_within
         if (first.get("started_at") or 0) > latest and len(promise.fire_times) > 1 and not revived:
             yield Violation(

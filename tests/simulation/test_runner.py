@@ -274,9 +274,8 @@ def test_a_call_that_is_over_in_the_moment_draining_ends_keeps_its_outcome() -> 
         runner.run([claim(1)])
         await spin()
         draining = asyncio.create_task(runner.drain(0))
-        await asyncio.sleep(
-            0
-        )  # its time is over with the next step, of which the call's end is the second half
+        await asyncio.sleep(0)
+        # Its time is over with the next step, of which the call's end is the second half.
         calls.answers[1].set_result(SUCCEEDED)
         await draining
         assert settled.verdicts == [(1, Verdict.SUCCEEDED)]
