@@ -9,8 +9,8 @@ A machine whose speed changes by the minute has slopes of its own. So two instal
 database and an engine of its own, and only one has the open transaction: the slope of their ratio is what the transaction
 does. A slope is that of the straight line that fits the windows best, in percent of their mean per minute.
 
-Over few minutes it says little: until what died has filled the server's buffers, some three minutes, throughput makes a step
-down that is none afterwards.
+Over few minutes it says little: in the first three, while what died fills the server's buffers, throughput was seen to step
+down, and not to fall further afterwards.
 """
 
 import argparse
