@@ -53,7 +53,8 @@ class Sizes(msgspec.Struct, frozen=True):
     spread_runs: int = 7
     pending: tuple[int, ...] = (0, 1_000_000, 10_000_000)
     recurring: tuple[tuple[int, int], ...] = ((5000, 3), (50_000, 3), (300_000, 10))
-    held_minutes: float = 10.0
+    held_warm_up: float = 2.0
+    held_minutes: float = 5.0
     idle_seconds: float = 30.0  # as long as a round of autovacuum: as many of them before as meanwhile
     fires: int = 30_000
     failover_rate: int = 200
@@ -70,6 +71,7 @@ QUICK = Sizes(
     spread_runs=1,
     pending=(0, 20_000),
     recurring=((100, 1),),
+    held_warm_up=1 / 6,
     held_minutes=1 / 3,
     idle_seconds=3.0,
     fires=1000,
@@ -120,7 +122,9 @@ def our_steps(sizes: Sizes) -> Iterator[Step]:
             60 * minutes + 55 + jobs / 4000,
             _recurring(jobs, minutes),
         )
-    yield Step("g", HELD, "held vacuum", runs * (30 + 62 * sizes.held_minutes), _held_vacuum)
+    yield Step(
+        "g", HELD, "held vacuum", runs * (30 + 62 * (sizes.held_warm_up + sizes.held_minutes)), _held_vacuum
+    )
     yield Step("h", IDLE, "idle", runs * (10 + 2 * sizes.idle_seconds), _idle)
     yield Step("i", FIRES, "fires", runs * (18 + sizes.fires / 4000), _fires)
     yield Step("j", LATE, "failover", runs * 40, _failover)
@@ -282,10 +286,16 @@ async def _held_vacuum(bench: Bench) -> list[Measured]:
     sizes = bench.sizes
     found = []
     for _ in range(sizes.runs):
-        found.append(both := await side_by_side(bench.place, sizes.held_minutes))
+        found.append(both := await side_by_side(bench.place, sizes.held_warm_up, sizes.held_minutes))
         bench.tell(f"{100 * both.held.slope:+.1f} % per minute, ratio {100 * both.slope:+.1f} % per minute")
-    command = f"python -m bench.held_vacuum --minutes {sizes.held_minutes:g} --runs {sizes.runs}"
-    note = f"one engine, windows of {WINDOW} s over {sizes.held_minutes:g} minutes"
+    command = (
+        f"python -m bench.held_vacuum --warm-up {sizes.held_warm_up:.2g} --minutes {sizes.held_minutes:.2g}"
+        f" --runs {sizes.runs}"
+    )
+    note = (
+        f"one engine, windows of {WINDOW} s over {sizes.held_minutes:.2g} minutes"
+        f" after {sizes.held_warm_up:.2g} minutes of warming up"
+    )
 
     def row(who: str, drained: Sequence[Sustained], **more: Sequence[float]) -> Measured:
         values: dict[str, Sequence[float]] = {

@@ -174,7 +174,7 @@ class FaultyDatabase(Database):
         )
 
 
-_UNORDERED = {"claim", "due_jobs", "start", "peek"}
+_UNORDERED = {"below", "claim", "due_jobs", "start", "peek"}
 
 
 def name_of(query: str) -> str:

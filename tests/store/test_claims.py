@@ -7,7 +7,7 @@ import msgspec
 from tests.simulation.workshop import CLAIM_TTL, Workshop, play
 from tocsin.db.pool import open_database
 from tocsin.domain.ids import ExecutionKey
-from tocsin.domain.instant import MINUTE, SECOND
+from tocsin.domain.instant import MINUTE, SECOND, Instant
 from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import Verdict
 from tocsin.domain.policy import Limit, Policies, Retry
@@ -389,6 +389,32 @@ def test_the_soonest_deadline_is_seen_beside_later_ones_that_were_there_before(u
         await shop.claim(worker, ahead=45 * SECOND)
         assert await guard.soonest_deadline(shop.time.now(), until=far) == due.fire_at + ttl
         assert await guard.soonest_deadline(shop.time.now(), until=due.fire_at + ttl - 1) is None
+
+    play(url, story)
+
+
+def test_a_claim_that_took_longer_to_commit_than_its_time_to_live_is_found_overdue(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        guard, ttl, far = shop.worker(9), round(CLAIM_TTL * SECOND), shop.time.now() + 60 * MINUTE
+
+        async def look() -> Instant | None:
+            return await guard.soonest_deadline(shop.time.now(), until=far)
+
+        for _ in range(20):
+            assert await look() is None
+            await shop.time.advance(SECOND)
+        await shop.once()
+        deadline = shop.time.now() + ttl
+        async with shop.plain.transaction() as session:
+            await session.execute(
+                "UPDATE executions SET claim_token = 1, node_id = 1, deadline_at = $1", deadline
+            )
+            for _ in range(40):
+                await shop.time.advance(SECOND)
+                assert await look() is None
+        assert await look() is None, "what has ended is seen by one look, and the next goes back"
+        assert await look() == deadline
+        assert await reclaim(shop) == (1, 0)
 
     play(url, story)
 

@@ -112,6 +112,8 @@ JOB_KEY = "jobs_pkey or jobs_of_tenant"  # both hold the whole key
 EXPECTED = {
     "claim": (QUEUE, {"executions_ready", "executions_pkey", JOB_KEY}),
     "peek": (QUEUE, {"executions_ready"}),
+    "below": (QUEUE, {"executions_ready"}),
+    "soonest_deadline": (QUEUE, {"executions_deadline"}),
     "start": (QUEUE, {"executions_pkey"}),
     "finish": (QUEUE, {"executions_pkey"}),
     "succeed": (QUEUE, {"executions_pkey"}),

@@ -106,41 +106,77 @@ def test_a_floor_is_never_so_high_as_to_hide_what_enters_now(given_moves: list[t
         assert floors.of(LANE, now) <= now - 250 * MILLISECOND
 
 
-@given(st.integers(0, 30 * SECOND), st.lists(st.integers(SECOND // 20, 5 * SECOND), max_size=60))
-def test_a_row_that_slipped_below_the_floor_is_seen_within_half_a_minute(
-    late: int, pauses: list[int]
+def look_below(floors: Floors, now: int, stragglers: dict[Lane, int] | None = None) -> int:
+    """A look below the floors; returns where it began."""
+    stretches = floors.below(now)
+    floors.looked_below(stretches, stragglers or {})
+    return stretches[LANE].begin
+
+
+@given(st.integers(0, 30 * SECOND), st.integers(0, 10))
+def test_a_row_that_slipped_below_the_floor_lies_in_the_stretch_of_the_next_look_below(
+    late: int, looks: int
 ) -> None:
     floors, now = Floors(), NOW
-    for pause in [*pauses, *[5 * SECOND] * 18]:  # in a lane that is never empty
+    for second in range(30 * looks + 1):  # in a lane that is never empty
+        now = NOW + second * SECOND
         floors.enter(now)
         floors.looked(now, {LANE: now + SECOND})
-        now += pause
-    hidden, entered = now - late, []
-    while now < hidden + late + 36 * SECOND:
-        entered.append(floors.enter(now).get(LANE, BOTTOM))
+        if second % 30 == 0:
+            look_below(floors, now)
+    floors.enter(now + 30 * SECOND)
+    floors.looked(now + 30 * SECOND, {LANE: now + 60 * SECOND})
+    stretch = floors.below(now + 30 * SECOND)[LANE]
+    assert stretch.begin <= now - late
+    assert stretch.end == floors.of(LANE, now + 30 * SECOND)
+
+
+def test_looks_below_rarely_begin_at_the_bottom() -> None:
+    floors, begun = Floors(), []
+    for half_minute in range(40):
+        now = NOW + half_minute * 30 * SECOND
+        floors.enter(now)
         floors.looked(now, {LANE: now + SECOND})
-        now += SECOND
-    assert min(entered) <= hidden
+        begun.append((now, look_below(floors, now)))
+    assert sum(begin == BOTTOM for _, begin in begun) <= 4
+    assert all(begin >= now - 100 * SECOND for now, begin in begun if begin != BOTTOM)
 
 
-def test_looks_that_go_far_back_are_rare() -> None:
-    floors, entered = Floors(), []
-    for second in range(1200):
-        now = NOW + second * SECOND
-        entered.append((now, floors.enter(now).get(LANE, BOTTOM)))
-        floors.looked(now, {LANE: now + SECOND})
-    far = [(now, begin) for now, begin in entered if begin < now - 6 * SECOND]
-    assert len(far) <= 1200 / 30
-    assert sum(begin == BOTTOM for _, begin in far) <= 4
-    assert all(begin >= now - 100 * SECOND for now, begin in far if begin != BOTTOM)
-
-
-def test_a_look_far_back_that_is_given_up_is_not_tried_again_at_once() -> None:
+def test_looks_at_all_lanes_do_not_go_below_the_floors() -> None:
     floors = Floors()
-    floors.enter(NOW)
-    floors.looked(NOW, {LANE: NOW})
-    assert floors.enter(NOW + 601 * SECOND) == {}
-    assert floors.enter(NOW + 602 * SECOND)[LANE] > BOTTOM
+    for second in range(1, 1200):
+        floors.looked(NOW + (second - 1) * SECOND, {LANE: NOW + second * SECOND})
+        assert floors.enter(NOW + second * SECOND)[LANE] >= NOW + (second - 6) * SECOND
+
+
+def test_a_look_at_the_bottom_that_is_given_up_is_not_tried_again_at_once() -> None:
+    floors = Floors()
+    for half_minute in range(4):
+        now = NOW + half_minute * 30 * SECOND
+        floors.looked(now, {LANE: now})
+        look_below(floors, now)
+    assert floors.below(NOW + 601 * SECOND)[LANE].begin == BOTTOM
+    assert floors.below(NOW + 631 * SECOND)[LANE].begin > BOTTOM
+
+
+def test_the_next_look_enters_where_a_straggler_was_found_whatever_was_claimed_meanwhile() -> None:
+    floors = Floors()
+    floors.looked(NOW, {LANE: NOW + SECOND})
+    look_below(floors, NOW + SECOND, {LANE: NOW - 40 * SECOND})
+    floors.raise_to(LANE, NOW + SECOND)  # by a claim that was under way
+    assert floors.enter(NOW + 2 * SECOND)[LANE] == NOW - 40 * SECOND
+    floors.looked(NOW + 2 * SECOND, {LANE: NOW - 40 * SECOND})
+    assert floors.of(LANE, NOW + 2 * SECOND) == NOW - 40 * SECOND
+    floors.raise_to(LANE, NOW + SECOND)
+    assert floors.enter(NOW + 2 * SECOND)[LANE] > NOW
+
+
+def test_a_straggler_is_not_forgotten_if_the_look_for_it_fails() -> None:
+    floors = Floors()
+    floors.looked(NOW, {LANE: NOW + SECOND})
+    look_below(floors, NOW + SECOND, {LANE: NOW - 40 * SECOND})
+    floors.enter(NOW + 2 * SECOND)  # and no answer
+    assert floors.enter(NOW + 3 * SECOND)[LANE] == NOW - 40 * SECOND
 
 
 @given(
@@ -172,22 +208,27 @@ def test_what_enters_a_lane_that_is_not_shown_is_not_hidden_when_it_is_shown_aga
         assert second < 100 or floors.of(LANE, now) <= NOW + 100 * SECOND
 
 
-def test_looks_that_fail_leave_the_floors_from_before_them() -> None:
+def test_looks_below_that_fail_leave_the_floors_from_before_them() -> None:
     floors = Floors()
-    for second in range(100):
-        floors.enter(NOW + second * SECOND)
-        floors.looked(NOW + second * SECOND, {LANE: NOW + (second + 1) * SECOND})
-    for second in range(100, 300):
-        floors.enter(NOW + second * SECOND)  # and no answer
-    assert min(floors.enter(NOW + second * SECOND)[LANE] for second in range(300, 340)) < NOW + 100 * SECOND
+    for second in range(300):
+        now = NOW + second * SECOND
+        floors.enter(now)
+        floors.looked(now, {LANE: now + SECOND})
+        if second % 30 == 0:
+            if second < 100:
+                look_below(floors, now)
+            else:
+                floors.below(now)  # and no answer
+    assert floors.below(NOW + 300 * SECOND)[LANE].begin < NOW + 100 * SECOND
 
 
 @pytest.mark.parametrize("back", [SECOND, 10 * SECOND, 3600 * SECOND])
-def test_a_clock_that_was_set_back_makes_the_next_look_begin_at_the_bottom(back: int) -> None:
+def test_a_clock_that_was_set_back_makes_the_next_look_below_begin_at_the_bottom(back: int) -> None:
     floors = Floors()
     for second in range(100):
         floors.enter(NOW + second * SECOND)
         floors.looked(NOW + second * SECOND, {LANE: NOW + 86_400 * SECOND})
+    look_below(floors, NOW + 99 * SECOND)
     now = NOW + 99 * SECOND - 610 * SECOND - back
     assert floors.of(LANE, now) < now
-    assert floors.enter(now) == {}
+    assert floors.below(now)[LANE].begin == BOTTOM

@@ -7,8 +7,8 @@ A floor is an instant below which a lane is known to hold nothing ready. Claims 
 so entries of rows that are dead but not yet vacuumed (somebody holds a transaction open) are not walked again
 and again. It is safe because nothing ever enters a queue with a run time before the moment of entering; only
 a transaction still under way, or a claim that was rolled back, can leave a row below. Hence floors stay a
-little behind the clock, every half minute a look goes back to the floors of a minute before, and now and then one begins at
-the bottom.
+little behind the clock, and every half minute a look goes below them, beside the claims: down to the floors of a minute
+before, now and then to the bottom.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,6 @@ from tocsin.domain.instant import MILLISECOND, SECOND, Instant, has_passed
 _BEHIND: Final = 250 * MILLISECOND
 _WIDE_BEHIND: Final = 5 * SECOND
 _WIDE_EVERY: Final = SECOND
-_FAR_EVERY: Final = 30 * SECOND
 _BOTTOM_EVERY: Final = 600 * SECOND
 BOTTOM: Final[Instant] = 0
 
@@ -83,6 +82,13 @@ def allot(
     return allotments
 
 
+class Stretch(NamedTuple):
+    """A part of a lane, without its end."""
+
+    begin: Instant
+    end: Instant
+
+
 class Floors:
     """The floors of all lanes as one worker knows them."""
 
@@ -90,11 +96,9 @@ class Floors:
         self._floors: dict[Lane, Instant] = {}
         self._earlier: dict[Lane, Instant] = {}
         self._earliest: dict[Lane, Instant] = {}
-        self._next_earlier: dict[Lane, Instant] | None = None
-        """What `_earlier` will be once the look under way has succeeded."""
+        self._stragglers: dict[Lane, Instant] = {}
         self._looked_at: Instant = 0
         self._widened_at: Instant = 0
-        self._far_at: Instant = 0
         self._bottom_at: Instant = 0
 
     def of(self, lane: Lane, now: Instant) -> Instant:
@@ -112,20 +116,11 @@ class Floors:
         self._floors[lane] = run_at
 
     def enter(self, now: Instant) -> dict[Lane, Instant]:
-        """Where a look at all lanes enters them; those that are not named at the bottom.
-
-        Looks that go far back are counted when they begin: one that takes too long and is given up must not be all that
-        is tried from then on.
-        """
-        floors = {lane: self.of(lane, now) for lane in self._floors}
-        self._next_earlier = None
-        if not has_passed(_FAR_EVERY, self._far_at, now):
-            return floors
-        self._far_at, self._next_earlier = now, floors
-        if not has_passed(_BOTTOM_EVERY, self._bottom_at, now):
-            return self._earliest
-        self._bottom_at = now
-        return {}
+        """Where a look at all lanes enters them; those that are not named at the bottom."""
+        for lane, run_at in self._stragglers.items():
+            self._floors[lane] = min(run_at, self._floors[lane])
+        self._stragglers = {}
+        return {lane: self.of(lane, now) for lane in self._floors}
 
     def looked(self, now: Instant, next_runs: Mapping[Lane, Instant]) -> None:
         """A look that began then has shown when each lane has its next. A lane that was not shown is empty, or held back:
@@ -134,8 +129,23 @@ class Floors:
             if lane not in next_runs:
                 self._floors[lane] = min(floor, self._looked_at - _WIDE_BEHIND)
         self._floors |= next_runs
-        if self._next_earlier is not None:
-            self._earliest, self._earlier = self._earlier, self._next_earlier
         self._looked_at = now
         if has_passed(_WIDE_EVERY, self._widened_at, now):
             self._widened_at = now
+
+    def below(self, now: Instant) -> dict[Lane, Stretch]:
+        """What a look below the floors has to cover.
+
+        Those that begin at the bottom are counted when they begin: one that takes too long and is given up must not be
+        all that is tried from then on.
+        """
+        begins = self._earliest
+        if has_passed(_BOTTOM_EVERY, self._bottom_at, now):
+            self._bottom_at, begins = now, {}
+        return {lane: Stretch(begins.get(lane, BOTTOM), self.of(lane, now)) for lane in self._floors}
+
+    def looked_below(self, stretches: Mapping[Lane, Stretch], stragglers: Mapping[Lane, Instant]) -> None:
+        """A look below has covered these, and found the first in some lanes. The next look at all lanes enters there: not
+        the claims before it, for one that is under way would raise the floor again."""
+        self._stragglers |= stragglers
+        self._earliest, self._earlier = self._earlier, {lane: end for lane, (_, end) in stretches.items()}

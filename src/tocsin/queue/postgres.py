@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tocsin.db.pool import Database, columns
 from tocsin.db.statements import statement
-from tocsin.domain.instant import Instant
+from tocsin.domain.instant import SECOND, Instant
 from tocsin.queue.claims import (
     Again,
     Claim,
@@ -56,7 +56,7 @@ class PostgresQueue:
         self.slots = Slots(database, node_id, cell)
         self._gate = Gate(database, node_id, cell, self.slots)
         self.floors = Floors()
-        self._deadlines = DeadlineFloor()
+        self._deadlines = DeadlineFloor(round(claim_ttl * SECOND))
 
     async def peek(self, now: Instant, crowd: int = 0, far: Instant = 0) -> list[LaneView]:
         """Lanes that have something queued, and when it is due. A lane is crowded if as many as `crowd` are due until
@@ -68,6 +68,17 @@ class PostgresQueue:
         ]
         self.floors.looked(now, {view.lane: view.next_run_at for view in views})
         return views
+
+    async def look_below(self, now: Instant) -> int:
+        """Look for what was left below the floors. Returns in how many lanes there is something; the next `peek` shows it."""
+        stretches = self.floors.below(now)
+        if not stretches:
+            return 0
+        lanes = columns([(*lane, *stretch) for lane, stretch in stretches.items()], 5)
+        rows = await self._database.fetch(_sql("below"), self._cell, *lanes)
+        found = {Lane(queue, priority, tenant_id): run_at for queue, priority, tenant_id, run_at in rows}
+        self.floors.looked_below(stretches, found)
+        return len(found)
 
     async def claim(
         self,
@@ -188,15 +199,11 @@ class PostgresQueue:
 
     async def soonest_deadline(self, now: Instant, until: Instant) -> Instant | None:
         """When the first claim will be overdue, if nobody extends it, and if that is not later than `until`."""
-        row = await self._database.fetchrow(
-            "SELECT deadline_at FROM executions WHERE cell = $1 AND claim_token IS NOT NULL"
-            " AND deadline_at >= $2 AND deadline_at <= $3 ORDER BY deadline_at LIMIT 1",
-            self._cell,
-            self._deadlines.enter(now),
-            until,
+        row = await self._database.one(
+            _sql("soonest_deadline"), self._cell, self._deadlines.enter(now), until
         )
-        soonest = None if row is None else row["deadline_at"]
-        self._deadlines.found(soonest, now)
+        soonest: Instant | None = row["soonest"]
+        self._deadlines.found(soonest, now, row["under_way"])
         return soonest
 
     async def reclaim(self, limit: int, judge: Callable[[Overdue], Requeue | Finish]) -> tuple[int, int]:

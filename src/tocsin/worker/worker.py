@@ -7,6 +7,7 @@
        ▼          │
     timetable ─► starter                  work ahead of time: started a moment before its instant, fired on it
                 heartbeat                 long work
+                stragglers                what was left below the floors
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -32,6 +33,7 @@ from tocsin.worker.runner import Caller, Runner
 from tocsin.worker.settler import Settler
 from tocsin.worker.slot_keeper import SlotKeeper
 from tocsin.worker.starter import Starter
+from tocsin.worker.stragglers import Stragglers
 from tocsin.worker.timetable import Timetable
 
 _log = structlog.get_logger()
@@ -95,12 +97,14 @@ class Worker:
         self._settling = Loop(self.settler, clock)
         self._beating = Loop(self.heartbeat, clock)
         self._keeping = Loop(SlotKeeper(queue.slots), clock)
+        self._look_again = _both(self.claimer.forget_look, self._claiming.wake)
+        self._sweeping = Loop(Stragglers(queue, self._look_again), clock)
         self._wire()
 
     @property
     def loops(self) -> list[Loop]:
         """What must be running."""
-        return [self._claiming, self._starting, self._settling, self._beating, self._keeping]
+        return [self._claiming, self._starting, self._settling, self._beating, self._keeping, self._sweeping]
 
     def heard(self, renewal: Renewal) -> None:
         """The node's heartbeat learned who else works: our share of tenants' limits follows."""
@@ -108,12 +112,13 @@ class Worker:
 
     def listen(self, notices: Notices) -> None:
         """Let notices from the database wake the parts they concern."""
-        notices.on("ready", _both(self.claimer.forget_look, self._claiming.wake))
+        notices.on("ready", self._look_again)
         notices.on("slots", self._keeping.wake)
         notices.on("stop", _both(self.heartbeat.look_for_stops, self._beating.wake))
 
     async def drain(self) -> None:
         """Claim nothing more, give back what has not started, finish what has, write it all down."""
+        self._sweeping.stop()
         self._claiming.stop()
         self._starting.stop()
         # A claim or start under way still adds to the timetable or the runner; only then is all of it there.
@@ -145,7 +150,7 @@ class Worker:
         self.claimer.earlier = self._starting.wake
         self.settler.wake = self._settling.wake
         self.settler.settled = self._room_made
-        self.settler.requeued = _both(self.claimer.forget_look, self._claiming.wake)
+        self.settler.requeued = self._look_again
         self.runner.freed = self._room_made
         self._queue.slots.taken = self._keeping.wake
         self.runner.abandoned = self._abandoned
