@@ -12,6 +12,8 @@ import uvloop
 from bench.installation import Installation, installation
 from bench.processes import cpu_seconds, resident_mb
 
+SETTLE = 15  # seconds; connections that become idle tell what they did only after ten, and joining the fleet is not idling
+
 
 class Idle(msgspec.Struct, frozen=True):
     """Per second, while nothing is due."""
@@ -31,7 +33,7 @@ async def idle(place: Installation, engines: int, seconds: float = 30.0) -> Idle
     alone = await _queries(place) - alone
     await place.start("api", 1, port=0)
     await place.start("engine", engines)
-    await asyncio.sleep(5)
+    await asyncio.sleep(SETTLE)
     pids = [*place.pids, *place.server_pids]
     before, busy_before = await _queries(place), cpu_seconds(pids)
     await asyncio.sleep(seconds)
