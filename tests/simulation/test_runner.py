@@ -283,6 +283,19 @@ def test_a_call_that_is_over_in_the_moment_draining_ends_keeps_its_outcome() -> 
     play(story)
 
 
+def test_a_call_that_draining_gives_up_keeps_what_it_holds_until_that_is_written_down() -> None:
+    async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
+        abandoned: list[Claim] = []
+        runner.abandoned = abandoned.append
+        runner.run([claim(1)])
+        await spin()
+        await runner.drain(0)
+        await spin()
+        assert (settled.verdicts, abandoned) == ([(1, Verdict.FAILED)], [])
+
+    play(story)
+
+
 @pytest.mark.parametrize("in_time", [True, False])
 def test_draining_waits_for_what_is_about_to_fire_and_for_its_call(in_time: bool) -> None:
     async def story(runner: Runner, calls: Calls, settled: Settled) -> None:

@@ -5,9 +5,9 @@ import asyncio
 import msgspec
 
 from tests.simulation.workshop import CLAIM_TTL, Workshop, play
-from tocsin.db.pool import open_database
+from tocsin.db.pool import open_connection, open_database
 from tocsin.domain.ids import ExecutionKey
-from tocsin.domain.instant import MINUTE, SECOND, Instant
+from tocsin.domain.instant import MINUTE, SECOND
 from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import Verdict
 from tocsin.domain.policy import Limit, Policies, Retry
@@ -394,27 +394,38 @@ def test_the_soonest_deadline_is_seen_beside_later_ones_that_were_there_before(u
 
 
 def test_a_claim_that_took_longer_to_commit_than_its_time_to_live_is_found_overdue(url: str) -> None:
+    """Its transaction is the latest of all, so that no snapshot names it; hence time goes by without a word to the database."""
+
     async def story(shop: Workshop) -> None:
         guard, ttl, far = shop.worker(9), round(CLAIM_TTL * SECOND), shop.time.now() + 60 * MINUTE
-
-        async def look() -> Instant | None:
-            return await guard.soonest_deadline(shop.time.now(), until=far)
-
-        for _ in range(20):
-            assert await look() is None
-            await shop.time.advance(SECOND)
+        slow = await open_connection(url, name="tocsin engine 1")
+        start = shop.time.now()
+        for second in range(20):
+            assert await guard.soonest_deadline(start + second * SECOND, until=far) is None
         await shop.once()
-        deadline = shop.time.now() + ttl
-        async with shop.plain.transaction() as session:
-            await session.execute(
-                "UPDATE executions SET claim_token = 1, node_id = 1, deadline_at = $1", deadline
+        begun = start + 20 * SECOND
+        async with slow.transaction():
+            await slow.execute(
+                "UPDATE executions SET claim_token = 1, node_id = 1, deadline_at = $1", begun + ttl
             )
-            for _ in range(40):
-                await shop.time.advance(SECOND)
-                assert await look() is None
-        assert await look() is None, "what has ended is seen by one look, and the next goes back"
-        assert await look() == deadline
-        assert await reclaim(shop) == (1, 0)
+            for second in range(21, 60):
+                assert await guard.soonest_deadline(start + second * SECOND, until=far) is None
+        assert await guard.soonest_deadline(start + 60 * SECOND, until=far) == begun + ttl
+        await slow.close()
+
+    play(url, story)
+
+
+def test_a_transaction_of_others_does_not_send_looks_for_deadlines_back(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        guard, now = shop.worker(9), shop.time.now()
+        other = await open_connection(url, name="report")
+        async with other.transaction():
+            await other.execute("CREATE TABLE elsewhere ()")
+            for second in range(3):
+                await guard.soonest_deadline(now + second * SECOND, until=now)
+        assert guard._deadlines.known == now + 2 * SECOND
+        await other.close()
 
     play(url, story)
 

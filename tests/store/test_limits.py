@@ -252,6 +252,68 @@ def test_slots_of_which_the_answer_was_lost_are_found_again(
     uvloop.run(scenario())
 
 
+def test_a_worker_that_was_taken_for_dead_does_not_count_slots_that_it_gave_out_again_before_it_knew(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It seats an execution on a slot that is not its own any more, asks for another one, and the answer is lost."""
+
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("two", max_parallel=2), 4)
+            frozen, other = await workers(database, 2)
+            _, [first] = await claim_and_start(frozen, 1)
+            assert await frozen.succeed([first], system_now()) == []
+            await vanish(database, frozen)
+            assert await other.heal() == 1
+            await database.execute("UPDATE nodes SET expires_at = 'infinity'")
+            fetch = database.fetch
+
+            async def unanswered(query: str, *values: Any) -> list[Any]:
+                rows = await fetch(query, *values)
+                if "SET node_id = me.id" in query:
+                    raise Unavailable("the answer was lost")
+                return rows
+
+            monkeypatch.setattr(database, "fetch", unanswered)
+            claims = await claim(frozen, 3)
+            with pytest.raises(Unavailable):
+                await frozen.start_gated(claims, system_now())
+            monkeypatch.setattr(database, "fetch", fetch)
+            assert len(await frozen.start_gated(claims, system_now())) == 2, "three run at once"
+
+    uvloop.run(scenario())
+
+
+def test_what_has_lost_its_slot_by_the_time_it_would_start_does_not(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While some are put back that got no slot, another part of the worker finds out that its slots are others' by now."""
+
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("one", max_parallel=1), 3)
+            frozen, other = await workers(database, 2)
+            first, *held = await claim(frozen, 3)
+            assert await frozen.start_gated([first], system_now()) == [first]
+            assert await frozen.succeed([first], system_now()) == []
+            await vanish(database, frozen)
+            assert await other.heal() == 1
+            await database.execute("UPDATE nodes SET expires_at = 'infinity'")
+            look_after = frozen.slots.look_after
+
+            async def meanwhile(refused: Any) -> None:
+                monkeypatch.setattr(frozen.slots, "look_after", look_after)
+                await frozen.slots.adopt()
+                await look_after(refused)
+
+            monkeypatch.setattr(frozen.slots, "look_after", meanwhile)
+            assert await frozen.start_gated(held, system_now()) == []
+            running = await database.one("SELECT count(*) AS n FROM executions WHERE started_at IS NOT NULL")
+            assert running["n"] == 0
+
+    uvloop.run(scenario())
+
+
 def test_slots_that_could_not_be_given_back_are_not_forgotten(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+import pytest
+
+from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim
@@ -37,11 +40,16 @@ class Queue:
 
 def run(held: Sequence[Claim]) -> tuple[list[Allotment], Report]:
     """What is asked for by a claimer whose worker holds these claims."""
+    queue = Queue()
+    report = asyncio.run(_claimer(queue, held).run_once(NOW))
+    return queue.asked, report
+
+
+def _claimer(queue: Any, held: Sequence[Claim] = ()) -> Claimer:
     timetable = Timetable()
     timetable.add(held)
-    queue: Any = Queue()
     idle: Any = SimpleNamespace(free=1000, backlog=0, claims=lambda: ())
-    claimer = Claimer(
+    return Claimer(
         queue,
         timetable,
         idle,
@@ -53,8 +61,6 @@ def run(held: Sequence[Claim]) -> tuple[list[Allotment], Report]:
         held_max=10_000,
         shares=TenantShares(Rank(1, 1.0)),
     )
-    report = asyncio.run(claimer.run_once(NOW))
-    return queue.asked, report
 
 
 def test_a_whole_batch_is_taken_while_little_waits_at_the_gate() -> None:
@@ -71,6 +77,38 @@ def test_beside_a_crowd_at_the_gate_a_little_of_every_lane_is_taken_still() -> N
     assert sum(allotment.take for allotment in asked) == 2
     assert report.again_at is not None
     assert report.again_at > NOW, "it asks without a pause for what would only wait"
+
+
+def test_what_becomes_new_while_a_look_is_under_way_is_looked_at_next() -> None:
+    looks = []
+
+    async def peek(*_: object) -> list[LaneView]:
+        looks.append(1)
+        if len(looks) == 1:
+            claimer.forget_look()
+        return [LaneView(FLOOD, 1, NOW + 60 * SECOND)]
+
+    claimer = _claimer(SimpleNamespace(peek=peek))
+    for _ in range(3):
+        asyncio.run(claimer.run_once(NOW))
+    assert len(looks) == 2
+
+
+def test_a_look_that_failed_is_made_up_for() -> None:
+    async def peek(*_: object) -> list[LaneView]:
+        raise Unavailable("no database")
+
+    async def peek_again(*_: object) -> list[LaneView]:
+        return []
+
+    queue = SimpleNamespace(peek=peek)
+    claimer = _claimer(queue)
+    claimer._views = [LaneView(FLOOD, 1, NOW + 60 * SECOND)]
+    with pytest.raises(Unavailable):
+        asyncio.run(claimer.run_once(NOW))
+    queue.peek = peek_again
+    asyncio.run(claimer.run_once(NOW))
+    assert claimer._views == []
 
 
 def _claim(number: int, run_at: int) -> Claim:

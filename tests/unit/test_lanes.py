@@ -159,6 +159,13 @@ def test_a_look_at_the_bottom_that_is_given_up_is_not_tried_again_at_once() -> N
     assert floors.below(NOW + 631 * SECOND)[LANE].begin > BOTTOM
 
 
+def test_nor_is_the_very_first_one() -> None:
+    floors = Floors()
+    floors.looked(NOW, {LANE: NOW})
+    assert floors.below(NOW)[LANE].begin == BOTTOM
+    assert floors.below(NOW + 30 * SECOND)[LANE].begin == NOW - 30 * SECOND
+
+
 def test_the_next_look_enters_where_a_straggler_was_found_whatever_was_claimed_meanwhile() -> None:
     floors = Floors()
     floors.looked(NOW, {LANE: NOW + SECOND})

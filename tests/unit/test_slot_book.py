@@ -112,10 +112,13 @@ class Book(RuleBasedStateMachine):
 
     @rule(lost=st.sets(slots), unknown=st.sets(slots))
     def adopt(self, lost: set[Slot], unknown: set[Slot]) -> None:
+        used_by = {id(claim): slot_of(claim) for claim in self.running}
         self.ours = (self.ours | (unknown - set(self.leaving))) - lost
         self.book.adopt(set(self.ours))
-        self.strays += [claim for claim in self.running if slot_of(claim) not in self.ours]
-        self.running = [claim for claim in self.running if slot_of(claim) in self.ours]
+        for one in self.running:
+            assert (one.slot is None) == (used_by[id(one)] not in self.ours)
+        self.strays += [claim for claim in self.running if claim.slot is None]
+        self.running = [claim for claim in self.running if claim.slot is not None]
         if self.offered is not None:
             self.offered = {
                 key: [n for n in numbers if (key, n) in self.ours] for key, numbers in self.offered.items()

@@ -5,12 +5,12 @@ cannot remove them, and each look for the soonest deadline would walk all of the
 instant below which no deadline is left: when the look before was made, or the soonest that it found if that had passed. Not
 the soonest otherwise: what is claimed far ahead has a late deadline, and what is claimed next may have an earlier one.
 
-It is safe because deadlines lie a time to live ahead of the moment at which they are set. Only a transaction that was under
-way for longer than that can leave one below. Hence looks see which transactions are under way, and once one has ended, the
-next look goes back to the first deadline that it can have set. Now and then one begins at the bottom nevertheless.
+It is safe because deadlines lie ahead of the moment at which they are set; only what is still under way can leave one below.
+Hence a look also asks since when the oldest transaction of the fleet is under way that may have set one, and the floor is no
+higher than that. These are not open for long: every statement of ours has its timeout. Now and then a look begins at the
+bottom nevertheless.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from tocsin.domain.instant import SECOND, Instant, Span, has_passed
@@ -23,13 +23,9 @@ _BOTTOM_EVERY: Final[Span] = 600 * SECOND
 class DeadlineFloor:
     """The floor of one cell's deadlines, as one reclaimer knows it."""
 
-    def __init__(self, ttl: Span) -> None:
-        self._ttl = ttl
+    def __init__(self) -> None:
         self._floor: Instant | None = None
-        self._back_to: Instant | None = None
-        self._under_way: dict[int, Instant] = {}
-        """Transactions that the last look saw, and when the look before the first that saw them was made."""
-        self._looked_at: Instant = BOTTOM
+        self._under_way_since: Instant | None = None
         self._bottom_at: Instant = BOTTOM
 
     @property
@@ -42,14 +38,12 @@ class DeadlineFloor:
         if self._floor is None or has_passed(_BOTTOM_EVERY, self._bottom_at, now):
             self._bottom_at = now
             return BOTTOM
-        begin = self._floor if self._back_to is None else min(self._floor, self._back_to)
-        return begin - _BEHIND
+        return self._floor - _BEHIND
 
-    def found(self, soonest: Instant | None, now: Instant, under_way: Iterable[int]) -> None:
-        """What the look has found: the soonest deadline, or that there is none; and transactions that may set more."""
-        self._floor = now if soonest is None else min(soonest, now)
-        before, self._under_way = self._under_way, {}
-        for transaction in under_way:
-            self._under_way[transaction] = before.pop(transaction, self._looked_at)
-        self._back_to = min(before.values()) + self._ttl if before else None
-        self._looked_at = now
+    def found(self, soonest: Instant | None, now: Instant, under_way_since: Instant | None) -> None:
+        """What the look has found: the soonest deadline, or that there is none; and since when the oldest transaction was
+        under way that may have set one. What ended in the middle of the look, the look before has seen under way."""
+        before, self._under_way_since = self._under_way_since, under_way_since
+        self._floor = min(
+            instant for instant in (now, soonest, before, under_way_since) if instant is not None
+        )

@@ -79,10 +79,15 @@ class Gate:
 
     async def _start_all(self, name: str, claims: Sequence[Claim]) -> list[Claim]:
         """What a crash leaves behind in the middle is a claim that is reclaimed."""
+        claims = self._seated(claims)
         if not claims:
             return []
         rows = await self._database.fetch(_sql(name), self._cell, *keys_of(claims), *self._proof(claims))
         return mark_started(claims, rows)
+
+    def _seated(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Without those that have lost their slot again: it was found out meanwhile that it is not ours."""
+        return [claim for claim in claims if self._slots.suffice(claim)]
 
     def _proof(self, claims: Sequence[Claim]) -> tuple[int, int | None]:
         """What a statement needs that starts these claims on our slots."""
@@ -150,6 +155,7 @@ class Gate:
         await session.execute(_sql("hold_solos"), self._cell, [claim.job_id for claim in claims])
         if replacing := [claim for claim in claims if claim.overlap == "replace"]:
             await session.execute(_sql("replace_solos"), self._cell, *keys_of(replacing))
+        claims = self._seated(claims)
         rows = await session.fetch(_sql("grant_solos"), self._cell, *keys_of(claims), *self._proof(claims))
         by_key = {(claim.job_id, claim.fire_at): claim for claim in claims}
         asked = [by_key[job_id, fire_at] for job_id, fire_at, started_at in rows if started_at is None]

@@ -20,6 +20,7 @@ from tocsin.domain.instant import MILLISECOND, SECOND, Instant, has_passed
 _BEHIND: Final = 250 * MILLISECOND
 _WIDE_BEHIND: Final = 5 * SECOND
 _WIDE_EVERY: Final = SECOND
+_NEW_BEHIND: Final = 60 * SECOND
 _BOTTOM_EVERY: Final = 600 * SECOND
 BOTTOM: Final[Instant] = 0
 
@@ -139,10 +140,10 @@ class Floors:
         Those that begin at the bottom are counted when they begin: one that takes too long and is given up must not be
         all that is tried from then on.
         """
-        begins = self._earliest
+        begins, new = self._earliest, now - _NEW_BEHIND
         if has_passed(_BOTTOM_EVERY, self._bottom_at, now):
-            self._bottom_at, begins = now, {}
-        return {lane: Stretch(begins.get(lane, BOTTOM), self.of(lane, now)) for lane in self._floors}
+            self._bottom_at, begins, new = now, {}, BOTTOM
+        return {lane: Stretch(begins.get(lane, new), self.of(lane, now)) for lane in self._floors}
 
     def looked_below(self, stretches: Mapping[Lane, Stretch], stragglers: Mapping[Lane, Instant]) -> None:
         """A look below has covered these, and found the first in some lanes. The next look at all lanes enters there: not

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tocsin.db.pool import Database, columns
 from tocsin.db.statements import statement
-from tocsin.domain.instant import SECOND, Instant
+from tocsin.domain.instant import Instant
 from tocsin.queue.claims import (
     Again,
     Claim,
@@ -56,7 +56,7 @@ class PostgresQueue:
         self.slots = Slots(database, node_id, cell)
         self._gate = Gate(database, node_id, cell, self.slots)
         self.floors = Floors()
-        self._deadlines = DeadlineFloor(round(claim_ttl * SECOND))
+        self._deadlines = DeadlineFloor()
 
     async def peek(self, now: Instant, crowd: int = 0, far: Instant = 0) -> list[LaneView]:
         """Lanes that have something queued, and when it is due. A lane is crowded if as many as `crowd` are due until
@@ -203,7 +203,7 @@ class PostgresQueue:
             _sql("soonest_deadline"), self._cell, self._deadlines.enter(now), until
         )
         soonest: Instant | None = row["soonest"]
-        self._deadlines.found(soonest, now, row["under_way"])
+        self._deadlines.found(soonest, now, row["under_way_since"])
         return soonest
 
     async def reclaim(self, limit: int, judge: Callable[[Overdue], Requeue | Finish]) -> tuple[int, int]:

@@ -120,7 +120,8 @@ class SlotBook:
 
     def adopt(self, ours: set[Slot]) -> None:
         """We have these and no others. Whatever is not known to be used for something is idle."""
-        self._busy = {slot: claim for slot, claim in self._busy.items() if slot in ours}
+        for lost in [slot for slot in self._busy if slot not in ours]:
+            self._busy.pop(lost).slot = None
         self._offered = {key: [s for s in slots if (key, s) in ours] for key, slots in self._offered.items()}
         self._doubtful = {token: slots & ours for token, slots in self._doubtful.items()}
         self._idle = {}

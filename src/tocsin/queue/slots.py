@@ -75,13 +75,19 @@ class Slots:
         missing = [claim for claim in claims if not self._seat(claim)]
         if missing and self._epoch is None:
             await self.adopt()
-            missing = [claim for claim in missing if not self._seat(claim)]
+            # Of all of them: some may have had one that is not ours.
+            missing = [claim for claim in claims if not self._seat(claim)]
         if not missing:
             return []
         await self._lease(missing)
         refused = [claim for claim in missing if claim.slot is None]
         self._short.update(map(limit_key, refused))
         return refused
+
+    @staticmethod
+    def suffice(claim: Claim) -> bool:
+        """Whether a claim has the slot that it needs, if it needs one."""
+        return limit_of(claim).max_parallel is None or claim.slot is not None
 
     def leave(self, claims: Iterable[Claim]) -> None:
         """Attempts are over, or did not begin: their slots are idle. To be followed by `give_back_wanted`."""
@@ -173,9 +179,7 @@ class Slots:
 
     def _seat(self, claim: Claim) -> bool:
         """Give a claim a slot that we have, if it needs one. Says whether it has what it needs."""
-        if limit_of(claim).max_parallel is None or claim.slot is not None:
-            return True
-        return self._epoch is not None and self._book.seat(claim)
+        return self.suffice(claim) or (self._epoch is not None and self._book.seat(claim))
 
     async def _lease(self, claims: Sequence[Claim]) -> None:
         """Take slots for these claims from the database, and make more where all that there are are taken and there may

@@ -80,8 +80,7 @@ class Claimer:
     async def run_once(self, now: Instant) -> Report:
         """Look if the last look is old, then claim what the capacity allows."""
         if has_passed(_LOOK_VALID, self._looked_at, now) or not self._views:
-            self._views = await self._look(now)
-            self._looked_at = now
+            await self._look(now)
         ready = [view for view in self._views if view.next_run_at <= now + self._window(view)]
         room = self._room(now, len(ready), due=any(view.next_run_at <= now for view in ready))
         self.blocked = bool(ready) and room <= 0
@@ -108,9 +107,14 @@ class Claimer:
         """Something new is in the queue: the next run looks again."""
         self._looked_at = 0
 
-    async def _look(self, now: Instant) -> list[LaneView]:
-        views = await self._queue.peek(now, _CROWD_BATCHES * self._batch, now + _FAR * self._ahead)
-        return [view for view in views if self._serves(view)]
+    async def _look(self, now: Instant) -> None:
+        self._looked_at = now  # from before it began: what becomes new meanwhile it may not have seen
+        try:
+            views = await self._queue.peek(now, _CROWD_BATCHES * self._batch, now + _FAR * self._ahead)
+        except BaseException:
+            self._looked_at = 0
+            raise
+        self._views = [view for view in views if self._serves(view)]
 
     def _window(self, view: LaneView) -> Span:
         """How far ahead a lane is claimed. Under a tenant's limit not far: what is held counts as in flight."""

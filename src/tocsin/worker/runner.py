@@ -68,6 +68,8 @@ class Runner:
         # By claim, not by execution: one that was lost and claimed again may be under way twice for a moment.
         self._tasks: dict[tuple[ExecutionKey, int], tuple[Claim, asyncio.Task[Outcome | Postponed]]] = {}
         self._calls: dict[tuple[str | None, str | None], Call] = {}
+        self._given_up: set[tuple[ExecutionKey, int]] = set()
+        """Calls that are settled although they may not have ended."""
         self._alarm = Alarm(clock, self._fire)
         self._armed_calls = 0
         self.freed: Callable[[], None] = lambda: None
@@ -193,6 +195,7 @@ class Runner:
         under_way = [(claim, task) for claim, task in self._tasks.values() if not task.done()]
         for claim, task in under_way:
             del self._tasks[claim.key, claim.token]
+            self._given_up.add((claim.key, claim.token))
             task.cancel()
             self._settler.put(lost_by_stopping(claim, now))
         if under_way:
@@ -207,7 +210,8 @@ class Runner:
     def _over(self, claim: Claim, attempt: "asyncio.Task[Outcome | Postponed]") -> None:
         """An attempt has an outcome, or was cancelled, which may be before it made its first step."""
         if self._tasks.pop((claim.key, claim.token), None) is None:
-            self.abandoned(claim)  # the claim is somebody else's, and so is the outcome
+            if (claim.key, claim.token) not in self._given_up:
+                self.abandoned(claim)  # the claim is somebody else's, and so is the outcome
             return
         outcome = _CANCELLED if attempt.cancelled() else attempt.result()
         now = self._clock.now()

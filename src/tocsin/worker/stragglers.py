@@ -5,11 +5,17 @@ It has a loop of its own, for it may take long: while somebody holds a transacti
 claims must not wait for that.
 """
 
+import asyncio
 from collections.abc import Callable
 
+import structlog
+
+from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import Instant
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.service import Report
+
+_log = structlog.get_logger()
 
 
 class Stragglers:
@@ -21,10 +27,30 @@ class Stragglers:
     def __init__(self, queue: PostgresQueue, found: Callable[[], None]) -> None:
         self._queue = queue
         self._found = found
+        self._looking: asyncio.Task[object] | None = None
+        self._given_up = False
 
     async def run_once(self, now: Instant) -> Report:
         """Look once; if something is there, have the claimer look from there on."""
-        lanes = await self._queue.look_below(now)
+        self._looking = asyncio.current_task()
+        try:
+            lanes = await self._queue.look_below(now)
+        except asyncio.CancelledError:
+            if not self._given_up:
+                raise
+            return Report()
+        except Unavailable as error:
+            # Not at once again: if it took too long, so will the next.
+            _log.warning("stragglers.look_failed", error=str(error), retry_in=self.interval)
+            return Report()
+        finally:
+            self._looking = None
         if lanes:
             self._found()
         return Report(done=lanes)
+
+    def give_up(self) -> None:
+        """End a look that is under way: nobody needs to wait for it."""
+        self._given_up = True
+        if self._looking is not None:
+            self._looking.cancel()

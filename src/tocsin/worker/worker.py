@@ -98,7 +98,8 @@ class Worker:
         self._beating = Loop(self.heartbeat, clock)
         self._keeping = Loop(SlotKeeper(queue.slots), clock)
         self._look_again = _both(self.claimer.forget_look, self._claiming.wake)
-        self._sweeping = Loop(Stragglers(queue, self._look_again), clock)
+        self._stragglers = Stragglers(queue, self._look_again)
+        self._sweeping = Loop(self._stragglers, clock)
         self._wire()
 
     @property
@@ -119,6 +120,7 @@ class Worker:
     async def drain(self) -> None:
         """Claim nothing more, give back what has not started, finish what has, write it all down."""
         self._sweeping.stop()
+        self._stragglers.give_up()
         self._claiming.stop()
         self._starting.stop()
         # A claim or start under way still adds to the timetable or the runner; only then is all of it there.
