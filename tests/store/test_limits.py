@@ -12,6 +12,7 @@ import uvloop
 
 from tocsin.clock import system_now
 from tocsin.db.pool import Database, open_database
+from tocsin.db.statements import statement
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.ids import new_job_id, shard_of
 from tocsin.domain.instant import SECOND, format_instant
@@ -280,6 +281,30 @@ def test_a_worker_that_was_taken_for_dead_does_not_count_slots_that_it_gave_out_
                 await frozen.start_gated(claims, system_now())
             monkeypatch.setattr(database, "fetch", fetch)
             assert len(await frozen.start_gated(claims, system_now())) == 2, "three run at once"
+
+    uvloop.run(scenario())
+
+
+def test_what_has_started_is_known_although_giving_back_other_slots_had_no_answer(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("two", max_parallel=2), 2)
+            [queue] = await workers(database, 1)
+            first, second = await claim(queue, 2)
+            await database.execute(
+                "UPDATE executions SET cancel_requested = true WHERE job_id = $1", second.job_id
+            )
+            fetch = database.fetch
+
+            async def unanswered(query: str, *values: Any) -> list[Any]:
+                if query == statement("tocsin.queue", "waiting_keys"):
+                    raise Unavailable("the answer was lost")
+                return await fetch(query, *values)
+
+            monkeypatch.setattr(database, "fetch", unanswered)
+            assert await queue.start_gated([first, second], system_now()) == [first]
 
     uvloop.run(scenario())
 

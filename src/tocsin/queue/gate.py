@@ -7,6 +7,7 @@ what does not is put back, skipped, or makes room, and leaves the slot that it h
 Most executions find nothing in their way, and are started by one statement. Only what is left is decided about one by one.
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
@@ -15,6 +16,7 @@ from uuid import UUID
 
 from tocsin.db.pool import Database, Session, columns
 from tocsin.db.statements import statement
+from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND, Instant, parse_span
 from tocsin.domain.policy import Limit
 from tocsin.queue.claims import Claim, Finish, Held, finish_columns, keys_of, mark_started, without
@@ -48,7 +50,9 @@ class Gate:
         left = without(claims, started)
         if any(claim.slot is not None for claim in left):
             self._slots.leave(left)
-            await self._slots.give_back_wanted()
+            # Whatever happens to that, some have started; and slots that are not used go back anyway.
+            with contextlib.suppress(Unavailable):
+                await self._slots.give_back_wanted()
         return started
 
     async def _start(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:
