@@ -324,6 +324,18 @@ def test_root_can_keep_the_data_where_only_root_can_go(data: Path) -> None:
 
 
 @needs_root
+def test_root_can_keep_the_programs_where_only_root_can_go(
+    data: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = place / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "bin").symlink_to(Path(embedded._program("postgres")).parent)
+    monkeypatch.setattr(embedded, "_program", lambda name: str(closed / "bin" / name))
+    assert _start_and_stop(data) == "from the first start"
+    assert _start_and_stop(place / "fresh", "SELECT 'well'") == "well"
+
+
+@needs_root
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is needed to become another user")
 def test_an_ordinary_user_can_run_the_server_and_root_later_runs_it_as_that_user(place: Path) -> None:
     nobody = pwd.getpwnam("nobody")
@@ -332,7 +344,7 @@ def test_an_ordinary_user_can_run_the_server_and_root_later_runs_it_as_that_user
     os.chown(home, nobody.pw_uid, nobody.pw_gid)
     # The capability is for this interpreter, which may lie in a directory that is closed to others.
     become = ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
-    become += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "--"]
+    become += [*account.PASSAGE, "--"]
     script = (
         "import asyncio, pathlib, sys; from tocsin.db.embedded import EmbeddedServer;"
         "server = EmbeddedServer(pathlib.Path(sys.argv[1]));"

@@ -31,6 +31,7 @@ from tests.support.processes import (
     wait_for,
 )
 from tests.support.sink import Sink
+from tocsin.db.account import PASSAGE
 from tocsin.db.embedded import EmbeddedServer
 
 PATIENCE = 60
@@ -247,7 +248,7 @@ def _any_order() -> random.Random:
 def _as_user(account: pwd.struct_passwd) -> list[str]:
     """A prefix for commands. Where the way to Python is closed to others, the right to pass it is added."""
     plain = ["setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
-    passing = [*plain, "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    passing = [*plain, *PASSAGE]
     # setpriv itself may pass where its command's children cannot, so the probe has a child.
     probe = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import tocsin'], check=True)"
     for wrap in (plain, passing):

@@ -5,8 +5,17 @@ import pwd
 import shutil
 import stat
 from pathlib import Path
+from typing import Final
 
 from tocsin.domain.errors import Refused
+
+PASSAGE: Final = (
+    "--inh-caps=+dac_read_search",
+    "--ambient-caps=+dac_read_search",
+    # access(2) forgets capabilities without this, and PostgreSQL asks it whether its own programs may be run.
+    "--securebits=+no_setuid_fixup",
+)
+"""With these setpriv lets a command pass closed directories."""
 
 
 class Account:
@@ -59,8 +68,7 @@ class Account:
         if self._entry is None or not self._needs_passage:
             return command
         ids = [f"--reuid={self._entry.pw_uid}", f"--regid={self._entry.pw_gid}", "--clear-groups"]
-        caps = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "--pdeathsig=INT"]
-        return ["setpriv", *ids, *caps, "--", *command]
+        return ["setpriv", *ids, *PASSAGE, "--pdeathsig=INT", "--", *command]
 
     def as_user(self) -> dict[str, object]:
         """Arguments for subprocess. The working directory must be one that the account can enter."""
