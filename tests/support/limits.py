@@ -1,0 +1,105 @@
+"""Executions under limit keys, and workers that want slots for them."""
+
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import pytest
+
+from tocsin.clock import system_now
+from tocsin.db.pool import Database, open_database
+from tocsin.db.statements import statement
+from tocsin.domain.errors import Unavailable
+from tocsin.domain.ids import new_job_id, shard_of
+from tocsin.domain.instant import format_instant
+from tocsin.domain.job import Definition
+from tocsin.domain.policy import Limit, Overlap, Policies
+from tocsin.domain.schedule import Schedule
+from tocsin.domain.target import NoopTarget
+from tocsin.queue.claims import Claim, Overdue, Requeue
+from tocsin.queue.lanes import Allotment, Lane
+from tocsin.queue.postgres import PostgresQueue
+from tocsin.store.jobs import JobStore, NewJob
+
+LANE = Lane("default", 5, 1)
+
+
+@asynccontextmanager
+async def opened(url: str, size: int = 8) -> AsyncIterator[Database]:
+    database = await open_database(url, name="test", size=size, pinned=True)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def add(database: Database, limit: Limit, count: int, overlap: Overlap = Overlap.ALLOW) -> None:
+    now = system_now()
+    policies = Policies(limit=limit, overlap=overlap)
+    definition = Definition(Schedule(at=format_instant(now)), NoopTarget(), policies=policies)
+    jobs = []
+    for _ in range(count):
+        job_id = new_job_id(now)
+        jobs.append(NewJob(job_id, 1, shard_of(job_id, 64), definition, now, now))
+    await JobStore(database).define(jobs, now)
+
+
+async def workers(database: Database, count: int, claim_ttl: float = 60) -> list[PostgresQueue]:
+    """Workers of live nodes, each with its own queue."""
+    rows = await database.fetch(
+        "INSERT INTO nodes (name, roles, version, expires_at)"
+        " SELECT 'node', '{worker}', 'test', 'infinity' FROM generate_series(1, $1::integer) RETURNING id",
+        count,
+    )
+    return [PostgresQueue(database, row["id"], claim_ttl) for row in rows]
+
+
+async def claim(queue: PostgresQueue, take: int) -> list[Claim]:
+    now = system_now()
+    return await queue.claim([Allotment(LANE, take)], now, secrets.randbits(63), now)
+
+
+async def claim_and_start(queue: PostgresQueue, take: int) -> tuple[int, list[Claim]]:
+    """Returns how many were claimed and which of them passed the gate."""
+    claims = await claim(queue, take)
+    held = [claim for claim in claims if claim.started_at is None]
+    started = [claim for claim in claims if claim.started_at is not None]
+    return len(claims), started + (await queue.start_gated(held, system_now()) if held else [])
+
+
+async def vanish(database: Database, queue: PostgresQueue) -> None:
+    """The queue's node is not heard of any more."""
+    await database.execute("UPDATE nodes SET expires_at = '-infinity' WHERE id = $1", queue._node_id)
+
+
+async def held_slots(database: Database, queue: PostgresQueue) -> int:
+    row = await database.one("SELECT count(*) AS n FROM slots WHERE node_id = $1", queue._node_id)
+    return int(row["n"])
+
+
+def again(overdue: Overdue) -> Requeue:
+    return Requeue(overdue, system_now(), None)
+
+
+async def with_idle_slots(queue: PostgresQueue, number: int) -> None:
+    """So many executions have run, and the worker has their slots."""
+    _, started = await claim_and_start(queue, number)
+    assert len(started) == number
+    assert await queue.succeed(started, system_now()) == []
+
+
+@contextmanager
+def answers_lost(database: Database, patch: pytest.MonkeyPatch, statement_name: str) -> Iterator[None]:
+    """What the statement does is done, but nobody hears of it."""
+    text, fetch = statement("tocsin.queue", statement_name), database.fetch
+
+    async def unanswered(query: str, *values: Any) -> list[Any]:
+        rows = await fetch(query, *values)
+        if query == text:
+            raise Unavailable("the answer was lost")
+        return rows
+
+    with patch.context() as for_a_while:
+        for_a_while.setattr(database, "fetch", unanswered)
+        yield
