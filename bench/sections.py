@@ -18,7 +18,7 @@ from bench.fires import all_fires
 from bench.growth import DRAINS, growth
 from bench.held_vacuum import WINDOW, Sustained, side_by_side
 from bench.herd import Herd, Lag, curve_of_history, herd
-from bench.idle import idle
+from bench.idle import SETTLE, idle
 from bench.installation import Installation
 from bench.recurring import recurring
 from bench.report import OURS, Measured
@@ -125,7 +125,7 @@ def our_steps(sizes: Sizes) -> Iterator[Step]:
     yield Step(
         "g", HELD, "held vacuum", runs * (30 + 62 * (sizes.held_warm_up + sizes.held_minutes)), _held_vacuum
     )
-    yield Step("h", IDLE, "idle", runs * (10 + 2 * sizes.idle_seconds), _idle)
+    yield Step("h", IDLE, "idle", runs * (5 + SETTLE + 2 * sizes.idle_seconds), _idle)
     yield Step("i", FIRES, "fires", runs * (18 + sizes.fires / 4000), _fires)
     yield Step("j", LATE, "failover", runs * 40, _failover)
 

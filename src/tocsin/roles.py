@@ -155,7 +155,7 @@ class Node:
     async def _open(self, purpose: str, *, size: int, pinned: bool = False) -> Database:
         database = await open_database(
             self._url,
-            name=f"tocsin {purpose} {os.getpid()}",
+            name=f"tocsin {purpose} {os.getpid()}",  # by which the reclaimer knows transactions of the fleet
             timeout=self._settings.statement_timeout,
             size=size,
             pinned=pinned,

@@ -63,12 +63,10 @@ def claims_in_turn(look: Look) -> Iterator[Violation]:
                 over = now.at
             if now.state == State.RUNNING and now.started_at is not None and now.started_at < over:
                 yield Violation("overlap", "started before the claim before it had ended", key)
+            taken_back = (before.state, now.state) == (State.RUNNING, State.QUEUED)
             # A start that is undone, because its call was not made, costs no attempt; another may be lost later by that number.
-            taken_back = (before.state, now.state) == (
-                State.RUNNING,
-                State.QUEUED,
-            ) and now.attempt > before.attempt
-            if taken_back and before.attempt in lost and now.at < (before.deadline_at or 0):
+            undone = now.attempt == before.attempt
+            if taken_back and not undone and before.attempt in lost and now.at < (before.deadline_at or 0):
                 yield Violation("overlap", f"attempt {before.attempt} was given up before its deadline", key)
 
 

@@ -20,7 +20,7 @@ from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND, Instant, parse_span
 from tocsin.domain.policy import Limit
 from tocsin.queue.claims import Claim, Finish, Held, finish_columns, keys_of, mark_started, without
-from tocsin.queue.slot_book import limit_of
+from tocsin.queue.slot_book import has_its_slot, limit_of
 from tocsin.queue.slots import Slots
 
 # When nobody wakes an execution that waits for a slot or its turn, it looks again after this long.
@@ -83,15 +83,11 @@ class Gate:
 
     async def _start_all(self, name: str, claims: Sequence[Claim]) -> list[Claim]:
         """What a crash leaves behind in the middle is a claim that is reclaimed."""
-        claims = self._seated(claims)
+        claims = _seated(claims)
         if not claims:
             return []
         rows = await self._database.fetch(_sql(name), self._cell, *keys_of(claims), *self._proof(claims))
         return mark_started(claims, rows)
-
-    def _seated(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Without those that have lost their slot again: it was found out meanwhile that it is not ours."""
-        return [claim for claim in claims if self._slots.suffice(claim)]
 
     def _proof(self, claims: Sequence[Claim]) -> tuple[int, int | None]:
         """What a statement needs that starts these claims on our slots."""
@@ -159,7 +155,7 @@ class Gate:
         await session.execute(_sql("hold_solos"), self._cell, [claim.job_id for claim in claims])
         if replacing := [claim for claim in claims if claim.overlap == "replace"]:
             await session.execute(_sql("replace_solos"), self._cell, *keys_of(replacing))
-        claims = self._seated(claims)
+        claims = _seated(claims)
         rows = await session.fetch(_sql("grant_solos"), self._cell, *keys_of(claims), *self._proof(claims))
         by_key = {(claim.job_id, claim.fire_at): claim for claim in claims}
         asked = [by_key[job_id, fire_at] for job_id, fire_at, started_at in rows if started_at is None]
@@ -188,6 +184,11 @@ class Gate:
         if waiting:
             claims, times = [claim for claim, _ in waiting], [run_at for _, run_at in waiting]
             await session.execute(_sql("park"), self._cell, *keys_of(claims), times, reason)
+
+
+def _seated(claims: Sequence[Claim]) -> list[Claim]:
+    """Without those that have lost their slot again: it was found out meanwhile that it is not ours."""
+    return [claim for claim in claims if has_its_slot(claim)]
 
 
 def _solo_jobs(claims: Sequence[Held]) -> list[UUID]:

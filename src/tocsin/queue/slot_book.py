@@ -146,6 +146,11 @@ def limit_of(claim: Claim) -> Limit:
     return claim.limit
 
 
+def has_its_slot(claim: Claim) -> bool:
+    """Whether a claim has the slot that it needs, if it needs one."""
+    return limit_of(claim).max_parallel is None or claim.slot is not None
+
+
 def limit_key(claim: Claim) -> LimitKey:
     """Under which key a claim needs a slot."""
     return claim.tenant_id, claim.limit_key or ""

@@ -28,7 +28,7 @@ import msgspec
 from tocsin.db.pool import Database, columns
 from tocsin.db.statements import statement
 from tocsin.queue.claims import Claim
-from tocsin.queue.slot_book import LimitKey, SlotBook, limit_key, limit_of
+from tocsin.queue.slot_book import LimitKey, SlotBook, has_its_slot, limit_key, limit_of
 
 _ANY_SLOT: Final = 32767
 _KEYS_REMEMBERED: Final = 100_000
@@ -83,11 +83,6 @@ class Slots:
         refused = [claim for claim in missing if claim.slot is None]
         self._short.update(map(limit_key, refused))
         return refused
-
-    @staticmethod
-    def suffice(claim: Claim) -> bool:
-        """Whether a claim has the slot that it needs, if it needs one."""
-        return limit_of(claim).max_parallel is None or claim.slot is not None
 
     def leave(self, claims: Iterable[Claim]) -> None:
         """Attempts are over, or did not begin: their slots are idle. To be followed by `give_back_wanted`."""
@@ -179,7 +174,7 @@ class Slots:
 
     def _seat(self, claim: Claim) -> bool:
         """Give a claim a slot that we have, if it needs one. Says whether it has what it needs."""
-        return self.suffice(claim) or (self._epoch is not None and self._book.seat(claim))
+        return has_its_slot(claim) or (self._epoch is not None and self._book.seat(claim))
 
     async def _lease(self, claims: Sequence[Claim]) -> None:
         """Take slots for these claims from the database, and make more where all that there are are taken and there may
