@@ -277,7 +277,7 @@ async def _tidy(url: str) -> None:
     """Several stories may share a database: each begins with nothing."""
     database = await open_database(url, name="test setup", size=1)
     await database.execute("DROP SEQUENCE IF EXISTS virtual_time")
-    for table in ("executions", "history", "backfills", "idempotency", "solos", "lanes", "jobs", "calendars"):
+    for table in ("executions", "history", "backfills", "idempotency", "lanes", "jobs", "calendars"):
         await database.execute(f"DELETE FROM {table}")
     await database.close()
 

@@ -214,7 +214,7 @@ def test_passing_a_gate_again_after_a_lost_answer_grants_the_same_start_and_take
         assert [claim.key for claim in await worker.start_gated(claims, now)] == [key]
         assert [claim.key for claim in await worker.start_gated(claims, now)] == [key]
         assert await shop.count("slots WHERE node_id IS NOT NULL") == 1
-        await worker.finish_gated([shop.finish(claims[0])])
+        await worker.finish([shop.finish(claims[0])])
         await worker.slots.give_back_all()
         assert await shop.count("slots WHERE node_id IS NOT NULL") == 0
 

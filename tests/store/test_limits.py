@@ -54,7 +54,7 @@ async def work(queue: PostgresQueue, watch: Watch, left: list[int]) -> None:
             await asyncio.sleep(0)
             # Not running any more from the moment its end is on its way: the slot may be taken before we hear back.
             watch.ended(one)
-            assert await queue.finish_gated([Finish(one, "succeeded", system_now())]) == []
+            assert await queue.finish([Finish(one, "succeeded", system_now())]) == []
             left[0] -= 1
         if not claimed:
             await queue.slots.give_back_wanted()
@@ -150,7 +150,7 @@ def test_who_gets_no_slot_does_not_keep_its_job_waiting_either(url: str) -> None
             _, started = await claim_and_start(queue, 1)
             assert len(started) == 1
             assert await claim_and_start(queue, 1) == (1, [])
-            floors = await database.fetch("SELECT job_id FROM solos")
+            floors = await database.fetch("SELECT job_id FROM executions WHERE has_floor")
             assert [row["job_id"] for row in floors] == [started[0].job_id]
             assert await queue.succeed(started, system_now()) == []
             _, begun = await claim_and_start(queue, 1)
@@ -171,7 +171,7 @@ def test_starts_of_a_key_are_never_closer_than_its_rate(url: str) -> None:
                     _, started = await claim_and_start(queue, 10)
                     starts += [claim.started_at for claim in started if claim.started_at is not None]
                     for claim in started:
-                        await queue.finish_gated([Finish(claim, "succeeded", system_now())])
+                        await queue.finish([Finish(claim, "succeeded", system_now())])
                 await asyncio.sleep(0.002)
             # Places are 20 ms apart, the first not before we began; nobody starts before its place.
             assert all(start >= began + n * SECOND // 50 for n, start in enumerate(sorted(starts)))
@@ -257,10 +257,10 @@ def test_what_needs_a_slot_and_the_floor_gets_both_in_the_claim(url: str, overla
             claims = await claim(queue, 3)
             started = [claim for claim in claims if claim.started_at is not None]
             assert len(started) == 2
-            floors = await database.fetch("SELECT job_id FROM solos")
+            floors = await database.fetch("SELECT job_id FROM executions WHERE has_floor")
             assert {row["job_id"] for row in floors} == {claim.job_id for claim in started}
             assert await queue.succeed(started, system_now()) == []
-            assert await database.fetch("SELECT job_id FROM solos") == []
+            assert await database.fetch("SELECT job_id FROM executions WHERE has_floor") == []
 
     uvloop.run(scenario())
 

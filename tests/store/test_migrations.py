@@ -63,6 +63,32 @@ def test_a_schema_migrated_step_by_step_under_data_equals_a_fresh_one(
     assert _schema(old) == _schema(fresh)
 
 
+def test_who_had_the_floor_before_has_it_still(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, files = cluster.empty_database(), migrations()
+    before = [migration.name for migration in files].index("0008_floors")
+
+    async def scenario() -> None:
+        monkeypatch.setattr(migrations_module, "migrations", lambda: files[:before])
+        await migrate(old)
+        connection = await open_connection(old, name="test")
+        await connection.execute(
+            """INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, overlap, claim_token,
+                                       node_id, deadline_at, started_at)
+               SELECT 0, gen_random_uuid(), now(), 1, 'default', 5, now(), now(), 'skip', token, token, at, at
+               FROM (VALUES (1, now()), (NULL, NULL)) AS of_two (token, at);
+               INSERT INTO solos SELECT cell, job_id, fire_at FROM executions WHERE started_at IS NOT NULL"""
+        )
+        monkeypatch.undo()
+        await migrate(old)
+        rows = await connection.fetch(
+            "SELECT started_at IS NOT NULL AS runs, has_floor, floor_awaited FROM executions"
+        )
+        assert sorted(tuple(row) for row in rows) == [(False, False, False), (True, True, True)]
+        await connection.close()
+
+    asyncio.run(scenario())
+
+
 def _schema(url: str) -> list[str]:
     dumped = subprocess.run(
         [_program("pg_dump"), "--schema-only", url], capture_output=True, text=True, check=True

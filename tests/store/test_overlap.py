@@ -1,45 +1,35 @@
 """Executions of a job that must not overlap: one at a time over the whole fleet, whatever happens to their workers.
 
 The rush lets several workers on connections of their own fight over the same jobs, while claims are lost, attempts
-fail and clients cancel. A unique index, added for the test, makes the database itself refuse a second running
-execution of a job; the rest is read from history afterwards.
+fail and clients cancel. The schema itself refuses a second running execution of a job; the rest is read from history
+afterwards.
 """
 
 import asyncio
-import logging
 import os
 import random
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import pairwise
-from typing import Any
-from uuid import UUID
 
 import msgspec
 import pytest
-import structlog
-import uvloop
 
 from tests.simulation.outage_haste import HastyClock
+from tests.support.overlap import SOLO, Life, Place, opened_place, passed, run_quietly, take, tell
 from tests.support.postgres import Cluster
-from tocsin.db.pool import Database, open_database
+from tocsin.db.pool import Database
 from tocsin.domain.errors import Conflict, NotFound, Unavailable
-from tocsin.domain.ids import ExecutionKey, new_job_id, shard_of
-from tocsin.domain.instant import HOUR, MINUTE, SECOND, Instant
-from tocsin.domain.job import Definition
+from tocsin.domain.ids import ExecutionKey
+from tocsin.domain.instant import HOUR, MINUTE, SECOND
 from tocsin.domain.outcome import Attempt, Verdict
-from tocsin.domain.policy import Overlap, Policies, Retry
-from tocsin.domain.schedule import Schedule
-from tocsin.domain.target import NoopTarget
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Again, Claim, Finish
-from tocsin.queue.lanes import Allotment, Lane, allot
+from tocsin.queue.lanes import allot
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.leaser import Leases
 from tocsin.scheduler.reclaimer import Reclaimer
 from tocsin.store.executions import ExecutionStore, hold_floor
-from tocsin.store.jobs import JobStore, NewJob
 from tocsin.store.statements import sql
 from tocsin.telemetry import Telemetry
 
@@ -47,27 +37,7 @@ SCALE = float(os.environ.get("TOCSIN_OVERLAP_SCALE", "1"))
 WORKERS = 4
 JOBS_PER_POLICY = round(12 * SCALE)
 FIRES_PER_JOB = 50
-SPEED = 20
 PATIENCE = 60 + 60 * SCALE
-SOLO = ("skip", "queue", "collapse", "replace")
-# The database itself refuses a second running execution, and an end that nobody was the reason for.
-WITNESS = """
-CREATE UNIQUE INDEX IF NOT EXISTS one_at_a_time ON executions (cell, job_id) WHERE started_at IS NOT NULL AND overlap IS NOT NULL;
-CREATE OR REPLACE FUNCTION witness() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF NEW.reason = 'overlap' AND NOT EXISTS (
-            SELECT FROM solos s JOIN executions h USING (cell, job_id, fire_at)
-            WHERE s.job_id = NEW.job_id AND s.fire_at <> NEW.fire_at) THEN
-        RAISE EXCEPTION 'skipped although nobody has the floor: %', NEW;
-    ELSIF NEW.reason LIKE 'replaced%' AND NOT EXISTS (
-            SELECT FROM executions n WHERE n.job_id = NEW.job_id AND n.fire_at > NEW.fire_at
-            UNION ALL SELECT FROM history n WHERE n.job_id = NEW.job_id AND n.fire_at > NEW.fire_at) THEN
-        RAISE EXCEPTION 'replaced by nobody: %', NEW;
-    END IF;
-    RETURN NEW;
-END $$;
-CREATE OR REPLACE TRIGGER witness BEFORE INSERT ON history FOR EACH ROW EXECUTE FUNCTION witness();
-"""
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +51,7 @@ def test_in_a_rush_of_workers_no_two_executions_of_a_job_run_at_once_and_each_po
     url: str,
 ) -> None:
     async def rush() -> None:
-        async with _place(url) as place:
+        async with opened_place(url) as place:
             jobs = {policy: await place.define(policy, JOBS_PER_POLICY) for policy in SOLO}
             for job_id in (job_id for of_policy in jobs.values() for job_id in of_policy):
                 await place.fire(job_id, place.clock.now() + 5 * SECOND, FIRES_PER_JOB, SECOND)
@@ -91,7 +61,7 @@ def test_in_a_rush_of_workers_no_two_executions_of_a_job_run_at_once_and_each_po
                     check_job(policy, await place.history(job_id), FIRES_PER_JOB)
             assert place.errors == []
 
-    _run(rush())
+    run_quietly(rush())
 
 
 @pytest.mark.parametrize(
@@ -132,7 +102,7 @@ def test_of_several_that_are_due_at_once_replace_runs_the_newest_and_never_start
         # Whichever asked first may have begun; it then has been asked to stop.
         for claim in [claim for claim in started if claim.fire_at != fires[2]]:
             assert (await one.extend([claim]))[1] == [claim]
-            await one.finish_gated([Finish(claim, "cancelled", place.clock.now())])
+            await one.finish([Finish(claim, "cancelled", place.clock.now())])
         started += await place.start_what_is_ready(other)
         assert fires[2] in {claim.fire_at for claim in started}
         assert fires[1] not in {claim.fire_at for claim in started}
@@ -180,7 +150,7 @@ def test_under_replace_an_older_execution_never_stops_a_newer_one(url: str) -> N
         await place.let_go(job_id, older)
         assert await place.start_what_is_ready(worker) == []
         assert (await worker.extend([running]))[1] == []
-        await worker.finish_gated([Finish(running, "succeeded", place.clock.now())])
+        await worker.finish([Finish(running, "succeeded", place.clock.now())])
         (after,) = await place.start_what_is_ready(worker)
         assert after.fire_at == older
 
@@ -198,7 +168,7 @@ def test_the_claim_starts_what_is_alone_and_leaves_the_rest_to_the_gate(url: str
         assert claims[alone, only].started_at is not None
         assert claims[pair, first].started_at is None
         assert claims[pair, second].started_at is None
-        floors = await place.database.fetch("SELECT job_id, fire_at FROM solos")
+        floors = await place.database.fetch("SELECT job_id, fire_at FROM executions WHERE has_floor")
         assert [(row["job_id"], row["fire_at"]) for row in floors] == [(alone, only)]
         [begun] = await worker.start_gated([claims[pair, first], claims[pair, second]], place.clock.now())
         assert begun.fire_at == first
@@ -206,7 +176,7 @@ def test_the_claim_starts_what_is_alone_and_leaves_the_rest_to_the_gate(url: str
     tell(url, story)
 
 
-@pytest.mark.parametrize("way", ["succeed", "finish_gated"])
+@pytest.mark.parametrize("way", ["succeed", "finish"])
 def test_an_end_waits_for_who_keeps_the_floor_before_it_touches_the_execution(url: str, way: str) -> None:
     async def story(place: Place) -> None:
         (job_id,) = await place.define("skip")
@@ -215,7 +185,7 @@ def test_an_end_waits_for_who_keeps_the_floor_before_it_touches_the_execution(ur
         [running] = await place.start_what_is_ready(worker)
         end = {
             "succeed": lambda: worker.succeed([running], place.clock.now()),
-            "finish_gated": lambda: worker.finish_gated([Finish(running, "dead", place.clock.now())]),
+            "finish": lambda: worker.finish([Finish(running, "dead", place.clock.now())]),
         }[way]
         async with place.database.transaction() as cancelling:
             await hold_floor(cancelling, job_id)
@@ -244,7 +214,7 @@ def test_queue_keeps_the_order_although_another_worker_has_claimed_the_earlier_o
         assert (early.fire_at, late.fire_at) == (first, second)
         assert await other.start_gated([late], place.clock.now()) == []
         assert [claim.fire_at for claim in await one.start_gated([early], place.clock.now())] == [first]
-        await one.finish_gated([Finish(early, "succeeded", place.clock.now())])
+        await one.finish([Finish(early, "succeeded", place.clock.now())])
         assert [claim.fire_at for claim in await place.start_what_is_ready(other)] == [second]
 
     tell(url, story)
@@ -320,7 +290,7 @@ def test_an_execution_whose_worker_was_lost_keeps_the_floor_until_it_is_over(url
         assert (again.fire_at, again.attempt) == (first, 2)
         await place.let_go(job_id, second)
         assert await place.start_what_is_ready(other) == []
-        assert await lost.finish_gated([Finish(running, "succeeded", place.clock.now())]) == [running]
+        assert await lost.finish([Finish(running, "succeeded", place.clock.now())]) == [running]
         running_now = [row for row in await place.live(job_id) if row["started_at"] is not None]
         assert [row["fire_at"] for row in running_now] == [first], (
             "a late word of a lost worker frees nothing"
@@ -329,28 +299,10 @@ def test_an_execution_whose_worker_was_lost_keeps_the_floor_until_it_is_over(url
     tell(url, story)
 
 
-async def take(place: "Place", queue: PostgresQueue, most: int, ahead: int = 0) -> list[Claim]:
-    """Claim what is due, the earliest first."""
-    now = place.clock.now()
-    allotments = [Allotment(Lane("default", 5, 1), most)]
-    return await queue.claim(allotments, now + ahead, secrets.randbits(62), now)
-
-
 def reclaimer_over(queue: PostgresQueue, clock: HastyClock) -> Reclaimer:
     leases = Leases(clock, 1e9)
     leases.renewed({0: 1}, clock.monotonic())
     return Reclaimer(queue, leases, Telemetry(), Failpoints(), claim_ttl=10)
-
-
-class Life(msgspec.Struct):
-    """One execution from its first start to its end."""
-
-    fire_at: Instant
-    state: str
-    reason: str | None
-    started_at: Instant | None
-    finished_at: Instant
-    attempt: int
 
 
 def check_job(policy: str, lives: list[Life], fires: int) -> None:
@@ -374,129 +326,6 @@ def check_job(policy: str, lives: list[Life], fires: int) -> None:
             assert lives[-1].state != "skipped", "the latest is never the one that gives way"
         case "replace":
             assert not skipped
-
-
-async def passed(queue: PostgresQueue, claims: list[Claim], now: Instant) -> list[Claim]:
-    """Those that the claim has started, and those that pass the gate."""
-    held = [claim for claim in claims if claim.started_at is None]
-    started = [claim for claim in claims if claim.started_at is not None]
-    return started + (await queue.start_gated(held, now) if held else [])
-
-
-class Place:
-    """A database on a hasty clock, and ways to fill it."""
-
-    def __init__(self, url: str, database: Database, clock: HastyClock) -> None:
-        self.url = url
-        self.database = database
-        self.clock = clock
-        self.errors: list[str] = []
-        self._opened: list[Database] = []
-
-    async def worker(self, node_id: int, claim_ttl: float = 4.0) -> PostgresQueue:
-        """A queue over connections of its own."""
-        database = await open_database(self.url, name=f"worker {node_id}", size=4, pinned=True)
-        self._opened.append(database)
-        return PostgresQueue(database, node_id, claim_ttl)
-
-    async def define(self, policy: str, count: int = 1) -> list[UUID]:
-        """Jobs whose own schedule stays out of the way."""
-        now = self.clock.now()
-        definition = Definition(
-            Schedule(every="365d"),
-            NoopTarget(),
-            policies=Policies(Retry(3, "1s", "1s"), overlap=Overlap(policy)),
-        )
-        ids = [new_job_id(now) for _ in range(count)]
-        far = now + 1000 * HOUR
-        await JobStore(self.database).define(
-            [NewJob(job_id, 1, shard_of(job_id, 64), definition, far, far) for job_id in ids], now
-        )
-        return ids
-
-    async def fire(self, job_id: UUID, first: Instant, count: int = 1, gap: int = SECOND) -> list[Instant]:
-        """Executions as the planner writes them, due one after the other."""
-        times = [first + place * gap for place in range(count)]
-        await self.database.execute(
-            "INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause, overlap)"
-            " SELECT 0, j.id, f, 1, j.queue, 5, f, greatest(f, tocsin_now()), 'schedule', j.policies ->> 'overlap'"
-            " FROM jobs j, unnest($2::timestamptz[]) AS f WHERE j.id = $1",
-            job_id,
-            times,
-        )
-        return times
-
-    async def hold_back(self, job_id: UUID, fire_at: Instant) -> None:
-        """Keep an execution out of the workers' sight until it is let go."""
-        await self._set_run_at(job_id, fire_at, self.clock.now() + 100 * HOUR)
-
-    async def let_go(self, job_id: UUID, fire_at: Instant) -> None:
-        await self._set_run_at(job_id, fire_at, self.clock.now())
-
-    async def _set_run_at(self, job_id: UUID, fire_at: Instant, run_at: Instant) -> None:
-        await self.database.execute(
-            "UPDATE executions SET run_at = $3, due_at = CASE WHEN $3 > tocsin_now() THEN $3 ELSE fire_at END"
-            " WHERE cell = 0 AND job_id = $1 AND fire_at = $2",
-            job_id,
-            fire_at,
-            run_at,
-        )
-
-    async def start_what_is_ready(self, queue: PostgresQueue, patience: int = 0) -> list[Claim]:
-        """Claim and start until there is nothing to claim; with `patience`, until something was started."""
-        started: list[Claim] = []
-        until = self.clock.now() + patience
-        while True:
-            claims = await take(self, queue, 100)
-            if claims:
-                started += await passed(queue, claims, self.clock.now())
-            elif started or self.clock.now() >= until:
-                return started
-            else:
-                await asyncio.sleep(0.005)
-
-    async def fail(self, queue: PostgresQueue, claim: Claim, *, again_in: int) -> None:
-        now = self.clock.now()
-        record = Attempt(claim.attempt, Verdict.FAILED, claim.started_at, now)
-        ended = Finish(claim, "cancelled", now)
-        text = msgspec.json.encode(record).decode()
-        assert await queue.retry([Again(claim, now + again_in, text, ended)]) == []
-
-    async def waiting_for_locks(self, count: int, or_done: "asyncio.Task[Any] | None" = None) -> bool:
-        """Whether so many sessions of this database wait for another one."""
-        row = await self.database.one(
-            "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        )
-        return row["n"] >= count or (or_done is not None and or_done.done())
-
-    async def until(self, condition: Callable[[], Any]) -> None:
-        async with asyncio.timeout(20):
-            while not (await found if asyncio.iscoroutine(found := condition()) else found):
-                await asyncio.sleep(0.005)
-
-    async def history(self, job_id: UUID) -> list[Life]:
-        rows = await self.database.fetch(
-            "SELECT fire_at, state, reason, started_at, finished_at, attempt, attempts FROM history"
-            " WHERE cell = 0 AND job_id = $1 ORDER BY fire_at",
-            job_id,
-        )
-        lives = []
-        for row in rows:
-            earlier = msgspec.json.decode(row["attempts"], type=list[Attempt]) if row["attempts"] else []
-            start = earlier[0].started_at if earlier else row["started_at"]
-            lives.append(
-                Life(row["fire_at"], row["state"], row["reason"], start, row["finished_at"], row["attempt"])
-            )
-        return lives
-
-    async def live(self, job_id: UUID) -> list[Any]:
-        return await self.database.fetch(
-            "SELECT * FROM executions WHERE cell = 0 AND job_id = $1 ORDER BY fire_at", job_id
-        )
-
-    async def close(self) -> None:
-        for database in self._opened:
-            await database.close()
 
 
 class Rush:
@@ -581,15 +410,15 @@ class Rush:
     async def _settle(self, queue: PostgresQueue, claim: Claim, *, failed: bool, stopped: bool) -> None:
         now = self._clock.now()
         if stopped:
-            await queue.finish_gated([Finish(claim, "cancelled", now)])
+            await queue.finish([Finish(claim, "cancelled", now)])
         elif failed and claim.attempt < 3:
             record = Attempt(claim.attempt, Verdict.FAILED, claim.started_at, now)
             ended = Finish(claim, "cancelled", now)
             again = Again(claim, now + SECOND, msgspec.json.encode(record).decode(), ended)
             if await queue.retry([again]):
-                await queue.finish_gated([ended])
+                await queue.finish([ended])
         else:
-            await queue.finish_gated([Finish(claim, "dead" if failed else "succeeded", now)])
+            await queue.finish([Finish(claim, "dead" if failed else "succeeded", now)])
 
     def _reclaiming(self, queue: PostgresQueue) -> Callable[[], Awaitable[bool]]:
         reclaimer = reclaimer_over(queue, self._clock)
@@ -615,37 +444,3 @@ class Rush:
             return True
 
         return step
-
-
-@asynccontextmanager
-async def _place(url: str) -> AsyncIterator[Place]:
-    clock = HastyClock(SPEED)
-    database = await open_database(url, name="test", size=4)
-    await clock.install(database)
-    await database.execute(WITNESS)
-    await database.execute("INSERT INTO lanes VALUES (0, 'default', 5, 1) ON CONFLICT DO NOTHING")
-    place = Place(url, database, clock)
-    try:
-        yield place
-    finally:
-        await place.close()
-        for table in ("executions", "solos"):
-            await database.execute(f"DELETE FROM {table}")
-        await database.close()
-
-
-def tell(url: str, story: Callable[[Place], Awaitable[None]]) -> None:
-    async def told() -> None:
-        async with _place(url) as place:
-            await story(place)
-
-    _run(told())
-
-
-def _run(work: Any) -> None:
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    try:
-        uvloop.run(work)
-    finally:
-        structlog.configure(**before)

@@ -130,8 +130,8 @@ EXPECTED = {
     "waiting_keys": (QUEUE, {"executions_waiting"}),
     "wake_waiting": (QUEUE, {"executions_waiting"}),
     "start_alone": (QUEUE, {"executions_pkey"}),
-    "succeed_solo": (QUEUE, {"executions_pkey"}),
-    "free_floors": (QUEUE, {"executions_pkey"}),
+    "hold_floors": (QUEUE, {"executions_floor"}),
+    "grant_floors": (QUEUE, {"executions_floor", "executions_pkey"}),
     "pass_floors": (QUEUE, {"executions_pkey"}),
     "due_jobs": (STORE, {"jobs_to_plan"}),
     "write_plan": (STORE, {JOB_KEY}),
@@ -142,13 +142,14 @@ BIG = ("executions", "jobs")
 # What a look-up by key goes by: the whole key, or it walks what it was meant to find.
 KEYS = {
     "executions_pkey": ("cell =", "job_id =", "fire_at ="),
+    "executions_floor": ("cell =", "job_id ="),
     "jobs_pkey": ("cell =", "id ="),
     "jobs_of_tenant": ("tenant_id =", "(id ="),
 }
 
 
 # These look at what else a job has; that is little.
-OF_WHOLE_JOBS = ("claim", "start_alone", "pass_floors")
+OF_WHOLE_JOBS = ("claim", "start_alone", "grant_floors", "pass_floors")
 
 
 @pytest.mark.parametrize("state", ["busy", "waiting", "empty"])

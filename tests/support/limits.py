@@ -90,16 +90,18 @@ async def with_idle_slots(queue: PostgresQueue, number: int) -> None:
 
 
 @contextmanager
-def answers_lost(database: Database, patch: pytest.MonkeyPatch, statement_name: str) -> Iterator[None]:
+def answers_lost(
+    database: Database, patch: pytest.MonkeyPatch, statement_name: str, method: str = "fetch"
+) -> Iterator[None]:
     """What the statement does is done, but nobody hears of it."""
-    text, fetch = statement("tocsin.queue", statement_name), database.fetch
+    text, fetch = statement("tocsin.queue", statement_name), getattr(database, method)
 
-    async def unanswered(query: str, *values: Any) -> list[Any]:
+    async def unanswered(query: str, *values: Any) -> Any:
         rows = await fetch(query, *values)
         if query == text:
             raise Unavailable("the answer was lost")
         return rows
 
     with patch.context() as for_a_while:
-        for_a_while.setattr(database, "fetch", unanswered)
+        for_a_while.setattr(database, method, unanswered)
         yield

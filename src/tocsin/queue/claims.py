@@ -1,7 +1,8 @@
 """What travels between the queue and its users: claims, and what becomes of them."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -115,6 +116,15 @@ class Requeue(msgspec.Struct, frozen=True):
     claim: Overdue
     run_at: Instant
     record: str | None
+
+
+Change = TypeVar("Change", Finish, Again)
+by_job = attrgetter("job_id")
+
+
+def in_order(changes: Iterable[Change]) -> list[Change]:
+    """In the order in which rows are changed of which others may want several too: by job."""
+    return sorted(changes, key=lambda change: change.claim.job_id)
 
 
 def keys_of(claims: Sequence[Held]) -> tuple[list[UUID], list[Instant], list[int]]:

@@ -9,17 +9,17 @@ Most executions find nothing in their way, and are started by one statement. Onl
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 from uuid import UUID
 
-from tocsin.db.pool import Database, Session, columns
+from tocsin.db.pool import Database, Session, UniqueViolation, columns
 from tocsin.db.statements import statement
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND, Instant, parse_span
 from tocsin.domain.policy import Limit
-from tocsin.queue.claims import Claim, Finish, Held, finish_columns, keys_of, mark_started, without
+from tocsin.queue.claims import Claim, Finish, Held, by_job, finish_columns, keys_of, mark_started, without
 from tocsin.queue.slot_book import has_its_slot, limit_of
 from tocsin.queue.slots import Slots
 
@@ -28,6 +28,9 @@ _LOOK_AGAIN: Final = 30 * SECOND
 # When so many find something in their way that it is not bad luck, so many batches do not try their luck.
 _MANY: Final = 1 / 8
 _IN_VAIN: Final = 8
+_OVERTAKEN: Final = 5
+
+T = TypeVar("T")
 
 
 class Gate:
@@ -63,12 +66,11 @@ class Gate:
             await self._slots.look_after(refused)
         ready = without(waiting, refused)
         started = await self._start_all("start", [claim for claim in ready if claim.overlap is None])
-        if solo := [claim for claim in ready if claim.overlap is not None]:
+        if solo := sorted((claim for claim in ready if claim.overlap is not None), key=by_job):
             alone = await self._start_alone(solo)
             started += alone
             if contested := without(solo, alone):
-                async with self._database.transaction() as session:
-                    started += await self._start_solo(session, contested, now)
+                started += await unless_overtaken(lambda: self._start_contested(contested, now))
         return started
 
     async def _start_alone(self, claims: Sequence[Claim]) -> list[Claim]:
@@ -76,7 +78,10 @@ class Gate:
         if self._floors_in_vain > 0:
             self._floors_in_vain -= 1
             return []
-        started = await self._start_all("start_alone", claims)
+        try:
+            started = await self._start_all("start_alone", claims)
+        except UniqueViolation:
+            return []  # somebody took one of the floors just now
         if len(claims) - len(started) > _MANY * len(claims):
             self._floors_in_vain = _IN_VAIN
         return started
@@ -94,28 +99,10 @@ class Gate:
         seated = any(claim.slot is not None for claim in claims)
         return self._node_id, (self._slots.epoch or 0) if seated else None
 
-    async def hold_floors(self, session: Session, claims: Sequence[Held]) -> None:
-        """Wait for whoever decides about the jobs of executions that are about to end. Before anything else: whoever has
-        a floor may want the executions."""
-        if ids := _solo_jobs(claims):
-            await session.execute(
-                "SELECT FROM solos WHERE cell = $1 AND job_id = ANY ($2::uuid[]) ORDER BY job_id FOR UPDATE",
-                self._cell,
-                ids,
-            )
-
-    async def free_floors(self, session: Session, claims: Sequence[Held]) -> None:
-        """The jobs of executions that are over have nobody on the floor. To be followed by `pass_on` after the commit."""
-        ids, fire_ats, _ = keys_of([claim for claim in claims if claim.overlap is not None])
-        if ids:
-            await session.execute(_sql("free_floors"), self._cell, ids, fire_ats)
-
-    async def pass_on(self, claims: Sequence[Held]) -> None:
-        """What these claims held is free now, and that is committed: those who wait for it have their turn."""
-        if any(claim.limit_key is not None for claim in claims):
-            await self._slots.give_back_wanted()
-        if ids := _solo_jobs(claims):
-            await self._database.fetchrow(_sql("pass_floors"), self._cell, ids)
+    async def pass_floors(self, job_ids: Sequence[UUID]) -> None:
+        """The floors of these jobs are free now, and that is committed: those who wait for them have their turn."""
+        if job_ids:
+            await self._database.fetchrow(_sql("pass_floors"), self._cell, job_ids)
 
     async def _keep_rates(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:
         """Reserve a place in its key's rate for each claim that has none. Returns those whose place has come."""
@@ -149,14 +136,25 @@ class Gate:
             place[key] += gaps[key]
         return later
 
-    async def _start_solo(self, session: Session, claims: Sequence[Claim], now: Instant) -> list[Claim]:
+    async def _start_contested(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:
         """Start those whose job has nothing else running; decide about the others by their policy."""
-        # Whoever decides about these jobs is waited for first: the grant then sees what they did.
-        await session.execute(_sql("hold_solos"), self._cell, [claim.job_id for claim in claims])
+        async with self._database.transaction() as session:
+            # Whoever decides about these jobs is waited for first: the grant then sees what they did.
+            jobs = [claim.job_id for claim in claims]
+            await session.execute(_sql("hold_jobs"), self._cell, jobs)
+            await session.execute(_sql("hold_floors"), self._cell, jobs)
+            await self._replace_older(session, claims)
+            started, refused = await self._grant(session, _seated(claims))
+            await self._refuse(session, refused, now)
+        return started
+
+    async def _replace_older(self, session: Session, claims: Sequence[Claim]) -> None:
         if replacing := [claim for claim in claims if claim.overlap == "replace"]:
-            await session.execute(_sql("replace_solos"), self._cell, *keys_of(replacing))
-        claims = _seated(claims)
-        rows = await session.fetch(_sql("grant_solos"), self._cell, *keys_of(claims), *self._proof(claims))
+            await session.execute(_sql("replace_older"), self._cell, *keys_of(replacing))
+
+    async def _grant(self, session: Session, claims: Sequence[Claim]) -> tuple[list[Claim], list[Claim]]:
+        """Returns those that have the floor and have started, and those that are refused."""
+        rows = await session.fetch(_sql("grant_floors"), self._cell, *keys_of(claims), *self._proof(claims))
         by_key = {(claim.job_id, claim.fire_at): claim for claim in claims}
         asked = [by_key[job_id, fire_at] for job_id, fire_at, started_at in rows if started_at is None]
         started = []
@@ -164,11 +162,12 @@ class Gate:
             if started_at is not None:
                 by_key[job_id, fire_at].started_at = started_at
                 started.append(by_key[job_id, fire_at])
-        await self._refuse(session, without(asked, started), now)
-        return started
+        return started, without(asked, started)
 
     async def _refuse(self, session: Session, refused: Sequence[Claim], now: Instant) -> None:
         """Another execution of the job has the floor: skip, wait, or wait alone."""
+        # Once more: the one that has it may have begun when others had been looked for already.
+        await self._replace_older(session, refused)
         skipped = [claim for claim in refused if claim.overlap == "skip"]
         waiting = [claim for claim in refused if claim.overlap != "skip"]
         if skipped:
@@ -176,7 +175,7 @@ class Gate:
             await session.fetchrow(_sql("finish"), self._cell, *finish_columns(finishes))
         if collapsing := [claim for claim in waiting if claim.overlap == "collapse"]:
             ids, fire_ats, _ = keys_of(collapsing)
-            await session.execute(_sql("collapse_solos"), self._cell, ids, fire_ats)
+            await session.execute(_sql("collapse_waiting"), self._cell, ids, fire_ats)
         await self._park(session, [(claim, now + _LOOK_AGAIN) for claim in waiting], "turn")
 
     async def _park(self, session: Session, waiting: Sequence[tuple[Claim, Instant]], reason: str) -> None:
@@ -191,8 +190,17 @@ def _seated(claims: Sequence[Claim]) -> list[Claim]:
     return [claim for claim in claims if has_its_slot(claim)]
 
 
-def _solo_jobs(claims: Sequence[Held]) -> list[UUID]:
+def solo_jobs(claims: Iterable[Held]) -> list[UUID]:
+    """The jobs of these claims that must not overlap."""
     return [claim.job_id for claim in claims if claim.overlap is not None]
+
+
+async def unless_overtaken(work: Callable[[], Awaitable[list[T]]]) -> list[T]:
+    """Do it, again if somebody took a floor that was free when we looked: the next look sees that."""
+    for _ in range(_OVERTAKEN):
+        with contextlib.suppress(UniqueViolation):
+            return await work()
+    raise Unavailable("others took the floors of jobs again and again")
 
 
 def _asks_for_rate(claim: Claim) -> bool:

@@ -6,7 +6,7 @@ much to take from each, as a pure function, so that fairness is tested without a
 A floor is an instant below which a lane is known to hold nothing ready. Claims enter the index at the floor,
 so entries of rows that are dead but not yet vacuumed (somebody holds a transaction open) are not walked again
 and again. It is safe because nothing ever enters a queue with a run time before the moment of entering; only
-a transaction still under way, or a claim that was rolled back, can leave a row below. Hence floors stay a
+a transaction still under way, a claim that was rolled back, or whoever had locked it, can leave a row below. Hence floors stay a
 little behind the clock, and every half minute a look goes below them, beside the claims: down to the floors of a minute
 before, now and then to the bottom.
 """

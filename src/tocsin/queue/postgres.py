@@ -1,20 +1,21 @@
 """The queue of ready executions, in PostgreSQL.
 
 Every method is one set-based statement (see `sql/`) over one cell, or a transaction of a few where limits and
-overlap policies take part. Ownership is a claim: a token that only its holder knows, and a deadline on the
+overlap policies take part. Statements that change running executions take them in order of their jobs, as whoever
+decides about floors does it. Ownership is a claim: a token that only its holder knows, and a deadline on the
 database's clock. Whoever presents a token that is no longer on the row changes nothing, and is told so by a
 returned value, not by an exception.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
+from uuid import UUID
 
 from tocsin.db.pool import Database, columns
 from tocsin.db.statements import statement
-from tocsin.domain.instant import Instant
+from tocsin.domain.instant import LATEST, Instant
 from tocsin.queue.claims import (
     Again,
     Claim,
@@ -22,12 +23,14 @@ from tocsin.queue.claims import (
     Held,
     Overdue,
     Requeue,
+    by_job,
     finish_columns,
+    in_order,
     keys_of,
     mark_started,
 )
 from tocsin.queue.deadlines import DeadlineFloor
-from tocsin.queue.gate import Gate
+from tocsin.queue.gate import Gate, solo_jobs, unless_overtaken
 from tocsin.queue.lanes import Allotment, Floors, Lane, LaneView
 from tocsin.queue.slots import Slots
 
@@ -94,9 +97,8 @@ class PostgresQueue:
         ]
         offer = self.slots.offer()
         try:
-            rows = await self._database.fetch(
-                _sql("claim"), self._cell, *columns(lanes, 6), token, self._node_id, self._ttl, *offer
-            )
+            arguments = (self._cell, *columns(lanes, 6), token, self._node_id, self._ttl, *offer)
+            rows = await unless_overtaken(lambda: self._database.fetch(_sql("claim"), *arguments))
         except BaseException:
             self.slots.doubt(token)
             raise
@@ -115,46 +117,36 @@ class PostgresQueue:
         without an answer to the first time is harmless."""
         return await self._gate.start(claims, now)
 
-    async def finish_gated(self, finishes: Sequence[Finish]) -> list[Held]:
-        """Like `finish`, for gated executions: what they held is freed in the same transaction, and then passed on."""
-        claims = [finish.claim for finish in finishes]
-        async with self._database.transaction() as session:
-            await self._gate.hold_floors(session, claims)
-            row = await session.fetchrow(_sql("finish"), self._cell, *finish_columns(finishes))
-            await self._gate.free_floors(session, claims)
-        await self._pass_on(claims)
-        return [] if row and row["moved"] == len(claims) else await self._not_in_history(claims)
-
-    async def _pass_on(self, claims: Sequence[Held]) -> None:
-        """What these held is not theirs any more, and that is committed."""
-        self.slots.leave(claim for claim in claims if isinstance(claim, Claim))
-        await self._gate.pass_on(claims)
-
     async def finish(self, finishes: Sequence[Finish]) -> list[Held]:
         """Move executions to history. Returns the claims that were lost before."""
-        claims = [finish.claim for finish in finishes]
-        row = await self._database.fetchrow(_sql("finish"), self._cell, *finish_columns(finishes))
-        if row is not None and row["moved"] == len(claims):
+        if not finishes:
             return []
-        return await self._not_in_history(claims)
+        finishes = in_order(finishes)
+        claims = [finish.claim for finish in finishes]
+        row = await self._database.one(_sql("finish"), self._cell, *finish_columns(finishes))
+        await self._pass_on(claims, solo_jobs(claims))
+        return [] if row["moved"] == len(claims) else await self._not_in_history(claims)
 
     async def succeed(self, claims: Sequence[Claim], finished_at: Instant) -> list[Held]:
         """`finish` for claims that succeeded and have nothing more to tell. Returns those that were lost before."""
-        free = [claim for claim in claims if claim.overlap is None]
-        solo = sorted((claim for claim in claims if claim.overlap is not None), key=_by_job)
-        moved = 0
-        if free:
-            row = await self._database.one(_sql("succeed"), self._cell, *_success(free, finished_at))
-            moved += row["moved"]
-        if solo:
-            row = await self._database.one(_sql("succeed_solo"), self._cell, *_success(solo, finished_at))
-            moved += row["moved"]
-        if gated := [claim for claim in claims if claim.gated]:
-            await self._pass_on(gated)
-        return [] if moved == len(claims) else await self._not_in_history(claims)
+        if any(claim.overlap is not None for claim in claims):
+            claims = sorted(claims, key=by_job)
+        row = await self._database.one(_sql("succeed"), self._cell, *_success(claims, finished_at))
+        if row["moved"] == len(claims):
+            await self._pass_on(claims, row["awaited"] or ())
+            return []
+        # Perhaps they moved before, and nobody heard of it, nor of who waits for them.
+        await self._pass_on(claims, solo_jobs(claims))
+        return await self._not_in_history(claims)
+
+    async def _pass_on(self, claims: Sequence[Held], jobs: Sequence[UUID]) -> None:
+        """The slots of these claims and the floors of these jobs are not theirs any more, and that is committed."""
+        await self._leave_slots(claims)
+        await self._gate.pass_floors(jobs)
 
     async def retry(self, agains: Sequence[Again]) -> list[Again]:
         """Put executions back for another attempt. Returns those that are not: lost before, or asked to stop."""
+        agains = in_order(agains)
         claims = [again.claim for again in agains]
         times, records = [again.run_at for again in agains], [again.record for again in agains]
         rows = await self._database.fetch(_sql("retry"), self._cell, *keys_of(claims), times, records)
@@ -163,13 +155,14 @@ class PostgresQueue:
         await self._leave_slots([claims[place] for place in kept])
         return [again for place, again in enumerate(agains) if place not in kept]
 
-    async def _leave_slots(self, claims: Sequence[Claim]) -> None:
-        self.slots.leave(claims)
-        if any(claim.limit_key is not None for claim in claims):
+    async def _leave_slots(self, claims: Sequence[Held]) -> None:
+        if limited := [claim for claim in claims if claim.limit_key is not None]:
+            self.slots.leave(claim for claim in limited if isinstance(claim, Claim))
             await self.slots.give_back_wanted()
 
     async def postpone(self, agains: Sequence[Again]) -> list[Again]:
         """Put executions back whose call never went out. Returns those that are not: lost before, or asked to stop."""
+        agains = in_order(agains)
         claims, times = [again.claim for again in agains], [again.run_at for again in agains]
         reasons = [again.waits_for for again in agains]
         rows = await self._database.fetch(_sql("postpone"), self._cell, *keys_of(claims), times, reasons)
@@ -179,6 +172,7 @@ class PostgresQueue:
 
     async def extend(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[Claim]]:
         """Heartbeat. Returns the claims that were lost and those whose cancellation was asked for."""
+        claims = sorted(claims, key=by_job)
         rows = await self._database.fetch(_sql("extend"), self._cell, *keys_of(claims), self._ttl)
         kept, cancelled = set(), []
         for place, cancel_requested, deadline_at in rows:
@@ -233,8 +227,7 @@ class PostgresQueue:
                 await session.fetch(_sql("requeue"), self._cell, *columns(requeues, 5))
             if finishes:
                 await session.fetchrow(_sql("finish"), self._cell, *finish_columns(finishes))
-                await self._gate.free_floors(session, [finish.claim for finish in finishes])
-        await self._gate.pass_on(overdue)
+        await self._pass_on(overdue, solo_jobs(overdue))
         return len(requeues), len(finishes)
 
     async def heal(self) -> int:
@@ -251,15 +244,13 @@ class PostgresQueue:
         if len(allotments) == 1 and claims:
             self.floors.raise_to(allotments[0].lane, min([claim.run_at for claim in claims]))
             return
-        least: dict[Lane, Instant] = {}
+        least: dict[tuple[str, int, int], Instant] = {}
         for claim in claims:
-            lane = Lane(claim.queue, claim.priority, claim.tenant_id)
-            least[lane] = min(claim.run_at, least.get(lane, claim.run_at))
+            lane, run_at = (claim.queue, claim.priority, claim.tenant_id), claim.run_at
+            if run_at < least.get(lane, LATEST):
+                least[lane] = run_at
         for lane, run_at in least.items():
-            self.floors.raise_to(lane, run_at)
-
-
-_by_job = attrgetter("job_id")
+            self.floors.raise_to(Lane(*lane), run_at)
 
 
 def _success(claims: Sequence[Claim], finished_at: Instant) -> tuple[Any, ...]:

@@ -31,6 +31,9 @@ from tocsin.queue.claims import Claim
 from tocsin.queue.slot_book import LimitKey, SlotBook, has_its_slot, limit_key, limit_of
 
 _ANY_SLOT: Final = 32767
+_MADE_AT_FIRST: Final = 16
+_SPARE: Final = 1 / 16
+"""Which share of a key's slots a worker may take before it needs them."""
 _KEYS_REMEMBERED: Final = 100_000
 _KEYS_OFFERED: Final = 2000
 """To one claim: an offer is read by the statement as a whole."""
@@ -98,7 +101,7 @@ class Slots:
         offered = self._book.offer(islice(keys, _KEYS_OFFERED))
         if not offered:
             return None, None
-        numbers = {f"{key[0]}:{key[1]}": (len(slots), max(slots)) for key, slots in offered.items()}
+        numbers = {f"{key[0]}:{key[1]}": len(slots) << 16 | max(slots) for key, slots in offered.items()}
         return msgspec.json.encode(numbers).decode(), self._epoch
 
     def accept(self, claims: Iterable[Claim]) -> None:
@@ -183,7 +186,7 @@ class Slots:
         lacking = [ask for ask in _wanted(missing) if ask[:2] not in self._made]
         while missing and self._epoch is not None:
             await self._make(lacking)
-            await self._take_free(_wanted(missing))
+            await self._take_free([_generously(ask) for ask in _wanted(missing)])
             missing = [claim for claim in missing if not self._seat(claim) and self._may_make(claim)]
             lacking = _wanted(missing)
         self.taken()
@@ -229,14 +232,20 @@ class Slots:
         self.unsure = True
 
     async def _make(self, lacking: Sequence[Asked]) -> None:
-        """Slots are rows. Of each key there are about as many as were ever in use at once, not as many as are allowed."""
+        """Slots are rows. Of each key there are a few, or about as many as were ever in use at once, not as many as are
+        allowed."""
         if len(self._made) > _KEYS_REMEMBERED:
             self._made.clear()
         if lacking:
-            made = {(ask[0], ask[1]): min(ask[2], 2 * self._made.get(ask[:2], 0) + ask[3]) for ask in lacking}
+            made = {ask[:2]: self._made_next(ask) for ask in lacking}
             rows = [(*key, number) for key, number in sorted(made.items())]
             await self._database.execute(_sql("make_slots"), self._cell, *columns(rows, 3))
             self._made |= made
+
+    def _made_next(self, ask: Asked) -> int:
+        """How many there will be: twice as many as before, and a few in any case, so that it is not done often."""
+        tenant_id, key, most, wanted = ask
+        return min(most, max(_MADE_AT_FIRST, 2 * self._made.get((tenant_id, key), 0) + wanted))
 
     async def _wake_for(self, freed: Iterable[LimitKey]) -> None:
         """Slots of these keys are free now, and that is committed."""
@@ -255,6 +264,13 @@ def _wanted(claims: Sequence[Claim]) -> list[Asked]:
         own = list(group)
         wanted.append((tenant_id, key, max(limit_of(claim).max_parallel or 0 for claim in own), len(own)))
     return wanted
+
+
+def _generously(ask: Asked) -> Asked:
+    """Up to twice as many as are wanted just now, of keys that may have many: more will be wanted soon, and the claim itself
+    starts what finds an idle slot. Should somebody else want them, they go back at once."""
+    tenant_id, key, most, wanted = ask
+    return tenant_id, key, most, wanted + min(wanted, int(most * _SPARE))
 
 
 def _sql(name: str) -> str:

@@ -177,6 +177,8 @@ def _interval(span: Span | None) -> timedelta | None:
 
 
 async def hold_floor(session: Session, job_id: UUID) -> None:
-    """Wait for workers that decide which execution of the job may run, and keep them waiting until commit: they must not
-    skip one for the sake of another that is being called off."""
-    await session.execute("SELECT FROM solos WHERE cell = $1 AND job_id = $2 FOR UPDATE", CELL, job_id)
+    """Wait for workers that refuse others for the sake of the execution that has the job's floor, and keep them waiting until
+    commit: they must not skip one for the sake of another that is being called off."""
+    await session.execute(
+        "SELECT FROM executions WHERE cell = $1 AND job_id = $2 AND has_floor FOR UPDATE", CELL, job_id
+    )

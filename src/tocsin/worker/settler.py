@@ -143,13 +143,15 @@ class Settler:
                 finishes.append(decided)
             else:
                 agains.append(decided)
-        lost = await self._finish(finishes)
+        lost = await self._queue.finish(finishes)
         retried = [again for again in agains if again.record is not None]
         postponed = [again for again in agains if again.record is None]
         if retried:
-            lost += await self._finish([again.stopped for again in await self._queue.retry(retried)])
+            lost += await self._queue.finish([again.stopped for again in await self._queue.retry(retried)])
         if postponed:
-            lost += await self._finish([again.stopped for again in await self._queue.postpone(postponed)])
+            lost += await self._queue.finish(
+                [again.stopped for again in await self._queue.postpone(postponed)]
+            )
             self._telemetry.postponed.inc(sum(again.waits_for == HOST for again in postponed))
         self._count(finishes, retried, lost)
         if agains:
@@ -160,17 +162,6 @@ class Settler:
         claim, reason = settlement.claim, settlement.outcome.error or "the target is gone"
         if await self._pause_gone(claim, reason):
             _log.warning("job.paused_target_gone", execution=execution_text(claim.key))
-
-    async def _finish(self, finishes: list[Finish]) -> list[Held]:
-        """Returns the claims that were lost before."""
-        lost: list[Held] = []
-        plain = [finish for finish in finishes if not finish.claim.gated]
-        gated = [finish for finish in finishes if finish.claim.gated]
-        if plain:
-            lost += await self._queue.finish(plain)
-        if gated:
-            lost += await self._queue.finish_gated(gated)
-        return lost
 
     def _decide(self, settlement: Settlement) -> Finish | Again:
         claim = settlement.claim

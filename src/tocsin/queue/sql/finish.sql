@@ -1,4 +1,4 @@
--- Move finished executions from live to history. Called by PostgresQueue.settle.
+-- Move finished executions from live to history. Called by PostgresQueue and Gate.
 -- Locks: the rows, by primary key. The token fences: a row whose claim passed to somebody else is not touched. Only
 -- what ran ends as having run, and only what did not run ends as not having run.
 -- Nothing ends before it began, even if the database's clock was set meanwhile and the worker has not heard of it.

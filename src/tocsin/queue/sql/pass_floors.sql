@@ -1,6 +1,6 @@
 -- Let the longest-waiting execution of each of these jobs have its turn; under `replace` the newest. Called when the floor
 -- has been freed and that is committed: whoever was refused because of the one that had it has been put back by then,
--- since it kept others from the floor until it was. Index: executions_pkey, one range per job; that a claim is missing is
+-- since it kept that one from ending until it was. Index: executions_pkey, one range per job; that a claim is missing is
 -- asked in a way that no index of unclaimed executions is thought to answer (see `tocsin.db.statements`).
 WITH turn AS (
     UPDATE executions e SET run_at = tocsin_now()

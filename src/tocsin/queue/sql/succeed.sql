@@ -1,7 +1,8 @@
 -- The short form of `finish` for executions that succeeded and have nothing more to tell: the same fenced move from
 -- live to history with four columns to send instead of nine, which under a drain is a tenth of all the work.
 -- The fifth ($7) is empty unless some were started ahead of their instant, and says when they fired.
--- Returns how many moved; the caller looks up the others when the number falls short.
+-- Returns how many moved, the caller looks up the others when the number falls short; and the jobs that must not overlap of
+-- which others may wait for their turn.
 WITH gone AS (
     DELETE FROM executions e
     USING (
@@ -22,4 +23,4 @@ WITH gone AS (
            version, origin_fire_at, backfill_id
     FROM gone
 )
-SELECT count(*)::integer AS moved FROM gone
+SELECT count(*)::integer AS moved, array_agg(job_id) FILTER (WHERE floor_awaited) AS awaited FROM gone

@@ -1,7 +1,7 @@
 """Ending: a job, what it has queued, or all of it but its history.
 
-Locks are taken in one order: the job's backfills, as the backfiller does it, then the job, then the floor by which
-workers decide what runs. So nothing is queued, and nothing skipped, for the sake of what is being called off.
+Locks are taken in one order: the job's backfills, as the backfiller does it, then the job, then the execution that has its
+floor, for whose sake workers refuse others. So nothing is queued, and nothing skipped, for the sake of what is being called off.
 """
 
 from uuid import UUID

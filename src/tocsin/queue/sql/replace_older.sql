@@ -1,6 +1,7 @@
 -- Make room for the newest of the claims that ask for the floor: older executions of their jobs are asked to stop if
--- they run, and called off if they have not started or wait for another attempt. Called before the floor is granted,
--- inside the transaction that holds it. A claim that was lost meanwhile makes no room.
+-- they run, and called off if they have not started or wait for another attempt. Called by Gate inside the transaction that
+-- decides about the jobs: before the floor is granted, and again for those that did not get it. A claim that was lost
+-- meanwhile makes no room.
 WITH newest AS (
     SELECT e.cell, e.job_id, max(e.fire_at) AS fire_at
     FROM (

@@ -1,5 +1,5 @@
--- Of the executions of a job that wait for their turn only the latest stays. Called by PostgresQueue.start_solo
--- inside its transaction, for claims that are about to wait.
+-- Of the executions of a job that wait for their turn only the latest stays. Called by Gate inside the transaction that decides
+-- about the job, for claims that are about to wait.
 WITH gone AS (
     DELETE FROM executions e
     USING (

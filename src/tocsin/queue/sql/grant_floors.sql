@@ -1,0 +1,67 @@
+-- Start claims of jobs that must not overlap, if nobody else of their job has the floor.
+-- Called by Gate inside its transaction, after `hold_jobs` and `hold_floors`: until commit nobody else decides about these
+-- jobs, so a turn is never missed. Locks: whoever has a floor, against ending, since others may have begun meanwhile; then
+-- the claimed rows; then those that come before them, against being started by a claim that is under way.
+-- Of several claims of one job the earliest is considered; under `queue` nobody overtakes one that is due and has not
+-- started, even if another worker is about to start it. Whoever has the floor already (it is back for another
+-- attempt) comes before both: an earlier one may wait for it.
+-- Returns all that may ask, without a start time, and those that started, with one: joining the two would compare
+-- each with each. What is not returned at all was lost.
+-- Slots are good as long as the worker's node has not been fenced off ($6: the epoch; NULL if no claim needs one).
+WITH me AS MATERIALIZED (
+    SELECT FROM nodes n WHERE n.id = $5 AND n.slots_epoch = $6 FOR KEY SHARE
+), holder AS MATERIALIZED (
+    SELECT h.*
+    FROM (SELECT DISTINCT g.id FROM unnest($2::uuid[]) AS g (id) ORDER BY g.id OFFSET 0) AS j
+    CROSS JOIN LATERAL (
+        SELECT h.cell, h.job_id, h.fire_at FROM executions h
+        WHERE h.cell = $1 AND h.job_id = j.id AND h.has_floor
+        FOR KEY SHARE
+    ) AS h
+), asked AS MATERIALIZED (
+    SELECT s.job_id, s.fire_at, e.overlap
+    FROM (
+        SELECT $1::smallint AS cell, g.*
+        FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[]) AS g (job_id, fire_at, token)
+        WHERE (SELECT count(*) FROM holder) >= 0
+        OFFSET 0
+    ) AS s
+    JOIN executions e ON e.cell = ANY (ARRAY[s.cell]) AND e.job_id = s.job_id AND e.fire_at = s.fire_at
+    WHERE e.claim_token IS NOT DISTINCT FROM s.token AND NOT e.cancel_requested
+      AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > greatest(tocsin_now(), e.run_at))
+      AND ($6::bigint IS NULL OR EXISTS (SELECT FROM me))
+    ORDER BY s.job_id, s.fire_at
+    FOR UPDATE OF e
+), overtaking AS MATERIALIZED (
+    SELECT a.job_id, a.fire_at
+    FROM asked a
+    CROSS JOIN LATERAL (
+        SELECT FROM executions w
+        WHERE w.cell = $1 AND w.job_id = a.job_id AND w.fire_at < a.fire_at AND w.overlap = 'queue'
+          AND w.started_at IS NULL AND w.due_at <= tocsin_now()
+        LIMIT 1
+        FOR KEY SHARE
+    ) AS earlier
+    WHERE a.overlap = 'queue' AND a.job_id NOT IN (SELECT job_id FROM holder)
+), first AS MATERIALIZED (
+    SELECT DISTINCT ON (a.job_id) $1::smallint AS cell, a.job_id, a.fire_at FROM asked a
+    WHERE (a.job_id, a.fire_at) IN (SELECT job_id, fire_at FROM holder)
+       OR a.job_id NOT IN (SELECT job_id FROM holder) AND (a.job_id, a.fire_at) NOT IN (SELECT job_id, fire_at FROM overtaking)
+    ORDER BY a.job_id, a.fire_at
+), started AS (
+    UPDATE executions e
+    SET started_at = coalesce(e.started_at, greatest(tocsin_now(), e.run_at)), has_floor = true, floor_awaited = true
+    FROM first f
+    WHERE e.cell = ANY (ARRAY[f.cell]) AND e.job_id = f.job_id AND e.fire_at = f.fire_at
+    RETURNING e.job_id, e.fire_at, e.started_at
+), awaited AS (
+    UPDATE executions e SET floor_awaited = true
+    FROM holder h
+    WHERE e.cell = ANY (ARRAY[h.cell]) AND e.job_id = h.job_id AND e.fire_at = h.fire_at AND NOT e.floor_awaited
+      AND h.job_id NOT IN (SELECT job_id FROM first)
+      -- Not as a plain condition: that would be turned into a join, which compares each with each, in any order.
+      AND CASE WHEN h.job_id IN (SELECT job_id FROM asked WHERE overlap <> 'skip') THEN true END
+)
+SELECT job_id, fire_at, NULL::timestamptz AS started_at FROM asked
+UNION ALL
+SELECT job_id, fire_at, started_at FROM started
