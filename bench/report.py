@@ -206,8 +206,9 @@ def _head(run: Run, took: float) -> list[str]:
         (
             f"{run.settings} Load, workers and store share the machine, and everything stays on it. A figure is the median of"
             f" {run.runs} runs with (least–most) unless its row says otherwise. The ratio is {OURS}'s median to that row's; in"
-            f" a row of {OURS} itself it is that row's to the first row's. Of lags it is taken of p99. Whatever stands in one"
-            f" table was measured in one run, which took {took / 60:.0f} minutes in all."
+            f" a row of {OURS} itself it is that row's to the first row's. Of lags it is taken of p99. All of it is one run,"
+            f" which took {took / 60:.0f} minutes, or a run that was taken up again with `--resume`: then rows of one table may"
+            " be hours apart, and the README says which."
         ),
         "",
     ]
