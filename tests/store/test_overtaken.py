@@ -185,10 +185,8 @@ def test_a_start_that_was_overtaken_is_decided_by_the_policy(url: str, policy: s
         await place.hold_back(job_id, older)
         one, other = await place.worker(1), await place.worker(2)
         other._gate._floors_in_vain = int(contested)
-        async with place.database.transaction() as session:  # so that the claim does not start it
-            await session.execute(
-                "UPDATE executions SET run_at = tocsin_now() + interval '1 hour' WHERE fire_at = $1", newer
-            )
+        later = "UPDATE executions SET run_at = tocsin_now() + interval '1 hour' WHERE fire_at = $1"
+        await place.database.execute(later, newer)  # so that the claim does not start it
         [claim] = await take(place, other, 1, ahead=2 * HOUR)
         async with taken_unseen(place, one, job_id, older):
             starting = asyncio.create_task(other.start_gated([claim], place.clock.now()))

@@ -123,7 +123,7 @@ by_job = attrgetter("job_id")
 
 
 def in_order(changes: Iterable[Change]) -> list[Change]:
-    """In the order in which rows are changed of which others may want several too: by job."""
+    """Sorted by job: whoever changes several rows that others may want too takes them in this order."""
     return sorted(changes, key=lambda change: change.claim.job_id)
 
 

@@ -28,7 +28,8 @@ _LOOK_AGAIN: Final = 30 * SECOND
 # When so many find something in their way that it is not bad luck, so many batches do not try their luck.
 _MANY: Final = 1 / 8
 _IN_VAIN: Final = 8
-_OVERTAKEN: Final = 5
+# So often a statement is made again that was refused because somebody took a floor unseen.
+_TRIES: Final = 5
 
 T = TypeVar("T")
 
@@ -197,7 +198,7 @@ def solo_jobs(claims: Iterable[Held]) -> list[UUID]:
 
 async def unless_overtaken(work: Callable[[], Awaitable[list[T]]]) -> list[T]:
     """Do it, again if somebody took a floor that was free when we looked: the next look sees that."""
-    for _ in range(_OVERTAKEN):
+    for _ in range(_TRIES):
         with contextlib.suppress(UniqueViolation):
             return await work()
     raise Unavailable("others took the floors of jobs again and again")

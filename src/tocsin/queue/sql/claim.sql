@@ -5,8 +5,8 @@
 -- What is under a limit key is started if the worker offers an idle slot of that key: so many of each, and the highest of
 -- them ($11: {"tenant:key": number << 16 | highest}), had under its node's epoch ($12). The job's own limit has to allow all of
 -- them, and to know no rate. Without such an offer it has to pass the gate.
--- What must not overlap is started if its job has nothing else that is due, claimed or waiting; it then has the floor. Should somebody
--- take the floor unseen, the index of floors refuses the whole claim, and it is made again.
+-- What must not overlap is started if its job has nothing else that is due, claimed or waiting; it then has the floor. Should
+-- somebody take the floor unseen, the index of floors refuses the whole claim, and it is made again.
 -- Zero rows: nothing ready in these lanes.
 WITH lane AS (
     SELECT *
