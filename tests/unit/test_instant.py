@@ -16,6 +16,7 @@ from tocsin.domain.instant import (
     format_instant,
     format_span,
     from_datetime,
+    has_passed,
     parse_instant,
     parse_span,
     to_datetime,
@@ -114,3 +115,10 @@ def test_anything_at_all_is_read_or_refused_within_bounds(value: str | float) ->
     except Refused:
         return
     assert 0 <= span <= 100 * 366 * DAY
+
+
+def test_a_text_is_read_once_and_no_moment_is_remembered() -> None:
+    before = parse_instant.cache_info().hits
+    assert parse_instant("2031-05-05T12:00:01Z", "at") == parse_instant("2031-05-05T12:00:01Z", "at")
+    assert parse_instant.cache_info().hits == before + 1
+    assert not hasattr(has_passed, "cache_info"), "it is asked with another `now` each time"

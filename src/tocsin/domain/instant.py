@@ -50,13 +50,13 @@ def to_datetime(instant: Instant) -> datetime:
     return _EPOCH + timedelta(microseconds=instant)
 
 
-@lru_cache(maxsize=1024)  # the same text is read more than once on its way, and often stands in many jobs
 def has_passed(span: Span, since: Instant, now: Instant) -> bool:
     """Whether a span has passed since then. So it has if the clock was set back meanwhile: nobody knows, and whoever waits for
     the clock to catch up waits for long."""
     return not 0 <= now - since < span
 
 
+@lru_cache(maxsize=1024)  # the same text is read more than once on its way, and often stands in many jobs
 def parse_instant(text: str, field: str) -> Instant:
     """Read RFC 3339 with an explicit offset; a local time without one is refused, never guessed."""
     try:
