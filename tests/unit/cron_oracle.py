@@ -6,7 +6,8 @@ sets of numbers together with its text, so the two sides only meet in the text.
 
 The `dst` policies are read straight from the requirement: `literal` fires at every instant whose reading
 matches; `once` drops those whose reading was shown before; `cron` does the same for fixed times and adds one
-fire at the first instant after a jump that swallowed a matching reading.
+fire at the first instant after a jump that swallowed a matching reading. Jumps of three hours or more are corrections,
+which `cron` treats as `literal` does.
 """
 
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from zoneinfo import ZoneInfo
 MONTH_NAMES = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 WEEKDAY_NAMES = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 ONE_DAY = timedelta(days=1)
+CORRECTION = timedelta(hours=3)
 
 
 @dataclass
@@ -123,11 +125,14 @@ def _fires(
     pause: timedelta,
 ) -> bool:
     moved = policy == "cron" and expression.fixed_time
-    if moved and any(expression.matches(lost) for lost in _lost(before, reading, pause)):
+    made_up = moved and reading - before - pause < CORRECTION
+    if made_up and any(expression.matches(lost) for lost in _lost(before, reading, pause)):
         return True
     if not expression.matches(reading):
         return False
-    return not (moved or policy == "once") or not _seen_before(instant, reading, zone)
+    if moved:
+        return not _seen_before(instant, reading, zone, CORRECTION)
+    return policy != "once" or not _seen_before(instant, reading, zone, timedelta(hours=26))
 
 
 def _lost(before: datetime, reading: datetime, pause: timedelta) -> Iterator[datetime]:
@@ -137,9 +142,10 @@ def _lost(before: datetime, reading: datetime, pause: timedelta) -> Iterator[dat
         lost += pause
 
 
-def _seen_before(instant: datetime, reading: datetime, zone: ZoneInfo) -> bool:
+def _seen_before(instant: datetime, reading: datetime, zone: ZoneInfo, within: timedelta) -> bool:
     """Offsets of the zones and years drawn here are whole quarters of an hour apart, so are equal readings."""
-    return any(_reading(instant - timedelta(minutes=15 * n), zone) == reading for n in range(1, 4 * 26))
+    quarter = timedelta(minutes=15)
+    return any(_reading(instant - n * quarter, zone) == reading for n in range(1, within // quarter))
 
 
 def _reading(instant: datetime, zone: ZoneInfo) -> datetime:

@@ -127,18 +127,30 @@ class TestGap:
     @pytest.mark.parametrize(
         ("dst", "expected"),
         [
-            (CRON, ["2011-12-29T19:00Z", "2011-12-30T10:00Z", "2011-12-30T19:00Z"]),
+            (CRON, ["2011-12-29T19:00Z", "2011-12-30T19:00Z", "2011-12-31T19:00Z"]),
             (LITERAL, ["2011-12-29T19:00Z", "2011-12-30T19:00Z", "2011-12-31T19:00Z"]),
             (ONCE, ["2011-12-29T19:00Z", "2011-12-30T19:00Z", "2011-12-31T19:00Z"]),
         ],
     )
-    def test_a_whole_day_can_be_swallowed(self, dst: Dst, expected: list[str]) -> None:
+    def test_a_swallowed_day_is_a_correction_that_makes_nothing_up(
+        self, dst: Dst, expected: list[str]
+    ) -> None:
         """Apia had no 30 December 2011: at the end of the 29th the 31st began."""
         assert fires("0 9 * * *", "2011-12-29T12:00:00Z", 3, "Pacific/Apia", dst) == expected
 
-    def test_a_date_that_a_zone_skipped_fires_on_the_morrow_or_next_year(self) -> None:
-        assert fires("0 9 30 12 *", "2011-06-01", 1, "Pacific/Apia", CRON) == ["2011-12-30T10:00Z"]
-        assert fires("0 9 30 12 *", "2011-06-01", 1, "Pacific/Apia", LITERAL) == ["2012-12-29T19:00Z"]
+    @pytest.mark.parametrize("dst", [CRON, LITERAL, ONCE])
+    def test_a_date_that_a_zone_skipped_fires_next_year(self, dst: Dst) -> None:
+        assert fires("0 9 30 12 *", "2011-06-01", 1, "Pacific/Apia", dst) == ["2012-12-29T19:00Z"]
+
+    def test_a_jump_of_three_hours_is_a_correction_in_both_directions(self) -> None:
+        """Casey went from UTC+8 to UTC+11 on 17 October 2009 at 18:00Z, and back on 4 March 2010 at 15:00Z."""
+        assert fires("30 3 * * *", "2009-10-17T12:00:00Z", 1, "Antarctica/Casey", CRON) == [
+            "2009-10-18T16:30Z"
+        ]
+        after = "2010-03-04T11:00:00Z"
+        twice = ["2010-03-04T12:30Z", "2010-03-04T15:30Z"]
+        assert fires("30 23 * * *", after, 2, "Antarctica/Casey", CRON) == twice
+        assert fires("30 23 * * *", after, 2, "Antarctica/Casey", ONCE)[1] == "2010-03-05T15:30Z"
 
     def test_a_job_that_follows_elapsed_time_does_not_notice_a_skipped_day(self) -> None:
         expected = ["2011-12-30T09:30Z", "2011-12-30T10:00Z", "2011-12-30T10:30Z"]
@@ -274,15 +286,6 @@ class TestOverlap:
                 "2015-08-14T15:15Z",
                 "2015-08-15T15:15Z",
             ),
-            # Kwajalein crossed the date line and lived through 23 hours of 30 September 1969 twice.
-            (
-                "Pacific/Kwajalein",
-                "0 12 * * *",
-                "1969-09-30T00:00:00Z",
-                "1969-09-30T01:00Z",
-                "1969-10-01T00:00Z",
-                "1969-10-02T00:00Z",
-            ),
         ],
     )
     def test_overlaps_of_every_size(
@@ -291,6 +294,13 @@ class TestOverlap:
         assert fires(expression, after, 2, zone, CRON) == [first, next_day]
         assert fires(expression, after, 2, zone, ONCE) == [first, next_day]
         assert fires(expression, after, 3, zone, LITERAL) == [first, second, next_day]
+
+    @pytest.mark.parametrize(("dst", "number"), [(CRON, 2), (LITERAL, 2), (ONCE, 1)])
+    def test_a_day_that_a_zone_lived_through_twice_is_a_correction(self, dst: Dst, number: int) -> None:
+        """Kwajalein crossed the date line and lived through 23 hours of 30 September 1969 twice."""
+        both = ["1969-09-30T01:00Z", "1969-10-01T00:00Z"]
+        expected = [*both[:number], "1969-10-02T00:00Z"]
+        assert fires("0 12 * * *", "1969-09-30T00:00:00Z", number + 1, "Pacific/Kwajalein", dst) == expected
 
 
 class TestCalendar:

@@ -21,7 +21,7 @@ from tocsin.domain.cron import Cron, Dst
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import SECOND, from_datetime, to_datetime
 
-# Twenty zones, each with the first of five years in which something happened to its clocks.
+# Twenty-one zones, each with the first of five years in which something happened to its clocks.
 ZONES = {
     "UTC": 2022,
     "Europe/Berlin": 2022,
@@ -41,6 +41,7 @@ ZONES = {
     "Asia/Pyongyang": 2014,
     "Australia/Lord_Howe": 2022,
     "Antarctica/Troll": 2020,
+    "Antarctica/Casey": 2009,  # three hours forward and back
     "Pacific/Apia": 2009,
     "Pacific/Chatham": 2021,
 }

@@ -14,6 +14,9 @@ policy         a gap swallows matching readings               an overlap shows m
 ``once``       nothing fires                                  the first pass only
 ============== ============================================== ========================================
 
+A change of three hours or more is a correction, not summer time: under ``cron`` it is as ``literal``, so a day that a
+zone left out (Apia, 30 December 2011) is not made up for. This is what Debian's cron(8) does.
+
 A *fixed time* is one whose minute and hour fields both do not begin with ``*``. The seconds field plays no
 part: ``*/10 30 2 * * *`` is pinned to half past two, whichever of its seconds come. A fire at the end of a gap
 and a regular fire at that same instant are one. Day-of-month and day-of-week must both match when either
@@ -83,8 +86,8 @@ class Cron:
             return None
         stretch = stretch_at(zone, second)
         reading = second + 1 + stretch.offset
-        if stretch.reached > reading and self.policy(dst) is not Dst.LITERAL:
-            reading = stretch.reached
+        if stretch.reached > reading:
+            reading = max(reading, _first_reading(stretch, self.policy(dst)))
         wall = self.next_wall(reading)
         if wall is not None and wall - stretch.offset < stretch.end:
             return (wall - stretch.offset) * SECOND
@@ -138,7 +141,7 @@ def _first_reading(stretch: Stretch, policy: Dst) -> int:
     """The reading from which matches count as the stretch begins; before `wall_start` lies what a gap swallowed."""
     match policy:
         case Dst.CRON:
-            return stretch.reached
+            return stretch.wall_start if stretch.corrects else stretch.reached
         case Dst.ONCE:
             return max(stretch.reached, stretch.wall_start)
         case Dst.LITERAL:

@@ -49,12 +49,13 @@ def _changes(cron: Cron, zone: ZoneInfo, dst: Dst, after: Instant) -> Iterator[s
     policy = cron.policy(dst)
     in_every_hour = cron.times.hours == ALL_HOURS
     for before, stretch in pairwise(_coming_stretches(zone, max(after // SECOND, EARLIEST))):
+        rule = Dst.LITERAL if stretch.corrects and policy is Dst.CRON else policy
         swallowed = _matches(cron, stretch.reached, stretch.wall_start)
         if swallowed and not in_every_hour:
-            yield _gap_words(before, stretch, swallowed, zone, policy)
+            yield _gap_words(before, stretch, swallowed, zone, rule)
         repeated = _matches(cron, stretch.wall_start, min(stretch.reached, stretch.wall_end))
-        if repeated and not (in_every_hour and policy is Dst.LITERAL):
-            yield _overlap_words(before, stretch, repeated, zone, policy)
+        if repeated and not (in_every_hour and rule is Dst.LITERAL):
+            yield _overlap_words(before, stretch, repeated, zone, rule)
 
 
 def _coming_stretches(zone: ZoneInfo, second: int) -> Iterator[Stretch]:

@@ -26,6 +26,7 @@ _DAY: Final = 86_400
 _PROBE_STEP: Final = 3 * _DAY
 # Clocks never went back by more than a day (Alaska 1867, Samoa 1892), so older readings cannot come again.
 _LOOK_BACK: Final = 2 * _DAY
+_CORRECTION: Final = 3 * 3600
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE_SECOND: Final = timedelta(seconds=1)
 
@@ -42,6 +43,11 @@ class Stretch(NamedTuple):
     def wall_start(self) -> int:
         """The first reading of the wall clock."""
         return self.start + self.offset
+
+    @property
+    def corrects(self) -> bool:
+        """Whether the change that it begins with is too large for summer time: a zone left its day, or its camp moved."""
+        return abs(self.wall_start - self.reached) >= _CORRECTION
 
     @property
     def wall_end(self) -> int:
