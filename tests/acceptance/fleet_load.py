@@ -20,6 +20,7 @@ from tocsin.domain.instant import format_instant
 PATIENT = {"max_attempts": 50, "initial_backoff": "100ms", "max_backoff": "1s"}
 
 
+_OVER = ("succeeded", "dead", "expired", "completed")  # how a cancel that came too late says that it did
 _PATHS = ("/ok", "/ok", "/ok", "/slow/0.2", "/slow/1", "/fail/1")
 
 
@@ -122,11 +123,11 @@ class Load:
         cancel.mono = time.monotonic()
         if answer.status == 409:
             cancel.answer = "too_late"
+            if answer.body["detail"].split()[-1] not in _OVER:
+                self.defects.append(answer)
         elif answer.status == 200:
-            # A job answers how many executions it called off, an execution answers with its state; one that had started
-            # may have been stopped before the answer was written, and says so by its start.
-            called_off = answer.body.get("state") == "cancelled" and answer.body.get("started_at") is None
-            done = answer.body.get("cancelled") == 1 or called_off
+            # A job answers how many executions it called off, an execution what was done to it.
+            done = answer.body.get("cancelled") == 1 or answer.body.get("answer") == "cancelled"
             cancel.answer = "cancelled" if done else "asked_to_stop"
         return cancel
 

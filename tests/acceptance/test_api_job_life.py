@@ -235,7 +235,7 @@ def test_a_running_execution_can_be_cancelled_and_says_so(api: RealApi) -> None:
         assert running["attempts"][0]["verdict"] is None
         asked = api.post(f"/v1/executions/{running['id']}/cancel", {"reason": "enough"})
         assert asked.status == 200
-        assert asked.json()["state"] in ("running", "cancelled")
+        assert (asked.json()["answer"], asked.json()["state"]) == ("cancel_requested", "running")
         execution = api.wait_for(job, "cancelled")
         assert execution["attempts"][0]["verdict"] == "cancelled"
         wait_for(lambda: not server.open_connections, 10, "the call goes on")
@@ -257,7 +257,8 @@ def test_a_queued_execution_that_is_cancelled_never_hits_its_target(api: RealApi
         jobs = [api.create(schedule={"in": "5s"}, target=_http(server)) for _ in range(20)]
         for job in jobs:
             execution = api.execution(job)
-            assert api.post(f"/v1/executions/{execution['id']}/cancel").json()["state"] == "cancelled"
+            done = api.post(f"/v1/executions/{execution['id']}/cancel").json()
+            assert (done["answer"], done["state"], done["final_state"]) == ("cancelled",) * 3
         last = api.create(schedule={"in": "5s"}, target=_http(server))
         api.wait_for(last, "succeeded")
     assert [request.headers["tocsin-job"] for request in server.requests] == [last["id"]]

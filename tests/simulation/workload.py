@@ -131,7 +131,7 @@ class Clients:
         if not rows:
             return
         key = ExecutionKey(job_id, self._rng.choice(rows)["fire_at"])
-        answer = await self._executions.cancel(TENANT, key, "a client changed its mind")
+        answer = (await self._executions.cancel(TENANT, key, "a client changed its mind")).answer
         self.cancellations.append(Cancellation(key, self._clock.now(), answer))
         self._note(job_id, f"cancel of {key.fire_at} answered {answer}")
 

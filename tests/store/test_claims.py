@@ -8,7 +8,7 @@ from tests.simulation.workshop import CLAIM_TTL, Workshop, play
 from tocsin.db.pool import open_database
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import MINUTE, SECOND
-from tocsin.domain.lifecycle import State
+from tocsin.domain.lifecycle import CancelResult, State
 from tocsin.domain.outcome import Verdict
 from tocsin.domain.policy import Limit, Policies, Retry
 from tocsin.failpoints import Failpoints
@@ -227,7 +227,7 @@ def test_an_execution_asked_to_stop_is_told_so_by_its_heartbeat_and_never_tried_
         worker = shop.worker(1)
         [claim] = await shop.claim(worker)
         assert await worker.extend([claim]) == ([], [])
-        assert await shop.executions.cancel(1, key, "enough") is State.RUNNING
+        assert (await shop.executions.cancel(1, key, "enough")).answer is CancelResult.REQUESTED
         assert await worker.extend([claim]) == ([], [claim])
         again = shop.again(claim)
         assert await worker.retry([again]) == [again]
@@ -242,7 +242,7 @@ def test_an_execution_called_off_before_its_start_does_not_start(url: str) -> No
         key = await shop.once(SECOND)
         worker = shop.worker(1)
         claims = await shop.claim(worker)
-        assert await shop.executions.cancel(1, key, "enough") is State.CANCELLED
+        assert (await shop.executions.cancel(1, key, "enough")).answer is CancelResult.CANCELLED
         await shop.time.advance(SECOND)
         assert await worker.start(claims) == []
         assert await worker.extend(claims) == (claims, [])

@@ -12,7 +12,7 @@ I4     attempts are numbered 1, 2, 3 … without a gap; only a success or the la
 I5     a shard's epoch grows with every owner, and no owner is replaced before its lease has expired
 I8     a second call has a recorded reason, each attempt calls at most once, and workers get lost only by faults
 I9     `succeeded` means that the sink received that very attempt and answered 2xx, and rests on that answer
-I10    `cancelled` in a client's hands means that no attempt starts afterwards, and the final row says so
+I10    `cancelled` in a client's hands means that no attempt was or will be made, and the final row says so
 I11    no fire time is skipped or expired (the jobs of these runs ask for all of them)
 I12    no more attempts than the job allows, and it is given up only after the last of them
 I13    nothing is called before its fire time
@@ -240,13 +240,8 @@ def _cancellations(run: _Run) -> Iterator[Violation]:
         if cancel.answer == "cancelled":
             if row.state != "cancelled":
                 yield Violation("I10", f"answered cancelled, but it ended as {row.state}", row.key)
-            # A frozen worker may still send what the record already counts as a lost attempt; nothing else may.
-            explained = {record.number for record in row.attempts if record.verdict == "lost"}
-            late = [hit for hit in run.hits(row.key) if hit.attempt not in explained]
-            if row.attempts:
-                late = [hit for hit in late if hit.mono > cancel.mono]
-            if late:
-                yield Violation("I10", f"answered cancelled, but attempt {late[0].attempt} called", row.key)
+            if hits := run.hits(row.key):
+                yield Violation("I10", f"answered cancelled, but attempt {hits[0].attempt} called", row.key)
         if cancel.answer == "too_late" and row.state in ("cancelled", *_LIVE):
             yield Violation("I10", f"answered too late, but it ended as {row.state}", row.key)
     for row in run.row_of_key.values():

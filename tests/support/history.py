@@ -48,7 +48,7 @@ class Create(msgspec.Struct, kw_only=True):
 
 
 class Cancel(msgspec.Struct, kw_only=True):
-    """A client called a one-off's execution off. `cancelled` promises that it never starts from then on."""
+    """A client called a one-off's execution off. `cancelled` promises that it was never called and never will be."""
 
     key: Key
     answer: str

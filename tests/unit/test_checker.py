@@ -345,12 +345,6 @@ def a_frozen_worker_calls_after_its_attempt_was_given_to_another(h: History) -> 
     next(hit for hit in h.hits if (hit.key, hit.attempt) == (LOST, 1)).mono = 99.0
 
 
-def a_frozen_worker_calls_for_a_lost_attempt_after_the_cancel(h: History) -> None:
-    _of(h, CALLED_OFF).attempt = 2
-    _of(h, CALLED_OFF).attempts = [AttemptRecord(1, "lost")]
-    h.hits.append(_hit(CALLED_OFF, after=9.0))
-
-
 def a_fire_time_between_request_and_answer_is_left_out(h: History) -> None:
     assert all(key.fire_at > T + 5 * SECOND for key in EVERY)  # T+2 and T+4 lie within, and have no row
 
@@ -365,7 +359,6 @@ def a_fire_time_between_request_and_answer_is_there(h: History) -> None:
     "change",
     [
         a_frozen_worker_calls_after_its_attempt_was_given_to_another,
-        a_frozen_worker_calls_for_a_lost_attempt_after_the_cancel,
         a_fire_time_between_request_and_answer_is_left_out,
         a_fire_time_between_request_and_answer_is_there,
     ],

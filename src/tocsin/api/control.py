@@ -16,16 +16,16 @@ async def cancel(call: Call) -> wire.CancelAnswer:
     job_id = job_id_of(call)
     reason = call.reason() or "cancelled by a user"
     done = await call.context.cancelling.cancel(call.caller.tenant_id, job_id, reason)
-    return wire.CancelAnswer(await view(call, job_id), done.cancelled, done.asked_to_stop)
+    return wire.CancelAnswer(await view(call, job_id), done.cancelled, done.asked_to_stop, done.not_retried)
 
 
 async def cancel_queued(call: Call) -> wire.CancelAnswer:
     """Call off what has not started; the job goes on."""
     job_id = job_id_of(call)
     reason = call.reason() or "cancelled by a user"
-    cancelled = await call.context.cancelling.cancel_queued(call.caller.tenant_id, job_id, reason)
-    call.note(after={"cancelled": cancelled})
-    return wire.CancelAnswer(await view(call, job_id), cancelled, 0)
+    done = await call.context.cancelling.cancel_queued(call.caller.tenant_id, job_id, reason)
+    call.note(after={"cancelled": done.cancelled, "not_retried": done.not_retried})
+    return wire.CancelAnswer(await view(call, job_id), done.cancelled, 0, done.not_retried)
 
 
 async def pause(call: Call) -> wire.PauseAnswer:

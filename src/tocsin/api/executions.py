@@ -1,17 +1,19 @@
 """``/v1/executions`` and ``/v1/dead-letters``."""
 
+from typing import Any
+
 import msgspec
 
 from tocsin.api.endpoint import CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter
 from tocsin.api.wire import executions as wire
 from tocsin.api.wire.actions import Nothing, Reason
 from tocsin.api.wire.pages import decode_cursor, encode_cursor
-from tocsin.domain.errors import Conflict
+from tocsin.domain.errors import Conflict, NotFound, Unavailable
 from tocsin.domain.explain import explain
 from tocsin.domain.ids import ExecutionKey, execution_text, parse_execution_text, parse_job_text
 from tocsin.domain.instant import parse_span
 from tocsin.domain.keys import Scope
-from tocsin.domain.lifecycle import LIVE, State
+from tocsin.domain.lifecycle import FINAL, LIVE, State
 from tocsin.domain.written import SpanText
 from tocsin.store.executions import ExecutionFilter, Place
 
@@ -32,11 +34,17 @@ async def show(call: Call) -> wire.Execution:
     return await _view(call, _key(call))
 
 
-async def cancel(call: Call) -> wire.Execution:
-    """Call an execution off, or ask it to stop if it is running."""
-    key = _key(call)
-    await call.context.executions.cancel(call.caller.tenant_id, key, call.reason() or "cancelled by a user")
-    return await _view(call, key)
+async def cancel(call: Call) -> wire.CancelledExecution:
+    """Call an execution off, or ask it to stop if it is running.
+
+    The answer is what the cancelling transaction did. What is read afterwards only adds the end of an execution that has
+    ended by then: one that was called may have been stopped as `cancelled` already.
+    """
+    key, tenant_id = _key(call), call.caller.tenant_id
+    reason = call.reason() or "cancelled by a user"
+    done = await call.context.executions.cancel(tenant_id, key, reason)
+    ended = done.row if done.row["state"] in FINAL else await _row_now(call, key)
+    return wire.cancelled_view(done.row, done.answer, ended)
 
 
 async def retry(call: Call) -> wire.Execution:
@@ -86,6 +94,14 @@ async def _page(call: Call, state: State | None, *, attempts: bool = False) -> w
     return wire.ExecutionPage(cursor, [wire.execution_view(row, attempts=attempts) for row in rows])
 
 
+async def _row_now(call: Call, key: ExecutionKey) -> Any:
+    """The execution as it is by now; None if that cannot be told, which is no reason to deny what was done."""
+    try:
+        return await call.context.executions.get(call.caller.tenant_id, key)
+    except (NotFound, Unavailable):
+        return None
+
+
 async def _view(call: Call, key: ExecutionKey) -> wire.Execution:
     return wire.execution_view(await call.context.executions.get(call.caller.tenant_id, key), attempts=True)
 
@@ -122,7 +138,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         method="POST", path=_EXECUTION + "/cancel", handler=cancel,
-        summary="Cancel an execution; a running one is asked to stop", answer=wire.Execution, body=Reason,
+        summary="Cancel an execution; a running one is asked to stop", answer=wire.CancelledExecution, body=Reason,
         body_required=False, scope=Scope.WRITE, refusals=(404, 409),
     ),
     Endpoint(

@@ -144,7 +144,7 @@ async def put_by_name(call: Call) -> Reply:
 async def delete(call: Call) -> CancelAnswer:
     """Remove a job; its history stays."""
     done = await call.context.cancelling.delete(call.caller.tenant_id, job_id_of(call))
-    return CancelAnswer(None, done.cancelled, done.asked_to_stop)
+    return CancelAnswer(None, done.cancelled, done.asked_to_stop, done.not_retried)
 
 
 async def executions(call: Call) -> ExecutionPage:

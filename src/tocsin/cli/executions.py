@@ -67,7 +67,7 @@ def show(client: Client, execution_id: str) -> tuple[Any, Any]:
 @api_command
 def cancel(client: Client, execution_id: str, reason: str | None) -> tuple[Any, Any]:
     """Cancel an execution; a running one is asked to stop."""
-    return client.post("executions", execution_id, "cancel", body={"reason": reason}), fields
+    return client.post("executions", execution_id, "cancel", body={"reason": reason}), _cancelled
 
 
 @executions.command()
@@ -104,6 +104,16 @@ def dead_letters(client: Client, job: str | None, **options: Any) -> tuple[Any, 
 
 def _id(client: Client, job: str | None) -> str | None:
     return None if job is None else job_id(client, job)
+
+
+def _cancelled(answer: Any) -> None:
+    if answer["answer"] == "cancelled":
+        line("cancelled: it was never called, and never will be")
+    elif answer["final_state"] is None:
+        line("cancel_requested: it had started, and has been asked to stop")
+    else:
+        line(f"cancel_requested: it had been called before, and ended as {answer['final_state']}")
+    fields(answer)
 
 
 def _explained(answer: Any) -> None:

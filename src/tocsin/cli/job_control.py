@@ -1,5 +1,6 @@
 """`tocsin jobs pause` and the other commands that stop, start and fire a job."""
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -18,8 +19,7 @@ _reason = click.option("--reason", help="Why, for whoever reads it later.")
 @api_command
 def cancel(client: Client, job: str, reason: str | None) -> tuple[Any, Any]:
     """End a job: nothing of it starts any more."""
-    words = "cancelled; {cancelled} executions called off, {asked_to_stop} running ones asked to stop"
-    return client.post("jobs", job_id(client, job), "cancel", body={"reason": reason}), say(words)
+    return client.post("jobs", job_id(client, job), "cancel", body={"reason": reason}), _ended("cancelled")
 
 
 @click.command("cancel-queued")
@@ -28,8 +28,8 @@ def cancel(client: Client, job: str, reason: str | None) -> tuple[Any, Any]:
 @api_command
 def cancel_queued(client: Client, job: str, reason: str | None) -> tuple[Any, Any]:
     """Call off every execution that has not started; the job goes on."""
-    words = "{cancelled} executions called off; the job goes on"
-    return client.post("jobs", job_id(client, job), "cancel-queued", body={"reason": reason}), say(words)
+    done = client.post("jobs", job_id(client, job), "cancel-queued", body={"reason": reason})
+    return done, _queue_cleared
 
 
 @click.command()
@@ -76,7 +76,22 @@ def skip_next(client: Client, job: str) -> tuple[Any, Any]:
 @api_command
 def delete(client: Client, job: str) -> tuple[Any, Any]:
     """Delete a job; its history stays."""
-    return client.delete("jobs", job_id(client, job)), say("deleted; {cancelled} executions called off")
+    return client.delete("jobs", job_id(client, job)), _ended("deleted")
+
+
+def _ended(what: str) -> Callable[[Any], None]:
+    """A view of what became of a job's executions when it ended."""
+    words = what + "; {cancelled} executions called off, {asked_to_stop} running ones asked to stop"
+    return lambda answer: line(words.format(**answer) + _not_retried(answer))
+
+
+def _queue_cleared(answer: Any) -> None:
+    line(f"{answer['cancelled']} executions called off{_not_retried(answer)}; the job goes on")
+
+
+def _not_retried(answer: Any) -> str:
+    """Executions that had been called before are worth a word, if there were any."""
+    return f", {answer['not_retried']} not tried again" if answer["not_retried"] else ""
 
 
 def _resumed(answer: Any) -> None:

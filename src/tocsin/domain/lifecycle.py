@@ -42,6 +42,17 @@ class Event(StrEnum):
     REVIVE = "revive"  # a person retries a final one; identity and attempts continue
 
 
+class CancelResult(StrEnum):
+    """What a cancellation promises.
+
+    `cancelled`: the execution was never called and never will be. `cancel_requested`: it may have been. It was asked to
+    stop, or will not be tried again.
+    """
+
+    CANCELLED = "cancelled"
+    REQUESTED = "cancel_requested"
+
+
 LIVE: Final = frozenset({State.QUEUED, State.CLAIMED, State.RUNNING})
 FINAL: Final = frozenset(State) - LIVE
 

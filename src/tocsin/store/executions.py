@@ -11,7 +11,7 @@ from tocsin.db.pool import Database, Record, Session
 from tocsin.domain.errors import Conflict, NotFound
 from tocsin.domain.ids import ExecutionKey, execution_text
 from tocsin.domain.instant import Instant, Span
-from tocsin.domain.lifecycle import FINAL, LIVE, State
+from tocsin.domain.lifecycle import FINAL, LIVE, CancelResult, State
 from tocsin.store.statements import CELL, sql
 
 Rows: TypeAlias = list[Record]
@@ -37,6 +37,13 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
     finished_at: Instant | None = None
 
 
+class Cancellation(msgspec.Struct, frozen=True):
+    """The answer of a cancellation, and the execution as that left it."""
+
+    answer: CancelResult
+    row: Record
+
+
 class ExecutionStore:
     """Executions of all tenants; every method names the tenant it acts for."""
 
@@ -46,20 +53,7 @@ class ExecutionStore:
     async def get(self, tenant_id: int, key: ExecutionKey) -> Record:
         """One execution, wherever it is. A skip that lies inside a run of skips is found by its run; a fire time that
         was skipped and then run after all is found by its run."""
-        row = await self._database.fetchrow(
-            f"""SELECT * FROM ({sql("live_columns")} WHERE e.cell = $1 AND e.job_id = $2 AND e.fire_at = $3 AND e.tenant_id = $4
-            UNION ALL
-            {sql("history_columns")} WHERE h.cell = $1 AND h.job_id = $2 AND h.tenant_id = $4
-              AND (h.fire_at = $3 OR (h.fire_at <= $3 AND h.fire_until >= $3))) AS found
-            ORDER BY state = 'skipped', fire_until NULLS FIRST LIMIT 1""",  # noqa: S608
-            CELL,
-            key.job_id,
-            key.fire_at,
-            tenant_id,
-        )
-        if row is None:
-            raise NotFound(f"no execution {execution_text(key)}")
-        return row
+        return await _get(self._database, tenant_id, key)
 
     async def of_job(
         self, tenant_id: int, job_id: UUID, before: tuple[Instant, bool] | None, limit: int
@@ -95,20 +89,16 @@ class ExecutionStore:
             rows += await self._finished(tenant_id, where, after, limit - len(rows))
         return rows
 
-    async def cancel(self, tenant_id: int, key: ExecutionKey, reason: str) -> State:
-        """Call an execution off. `cancelled`: it never starts. `running`: it was asked to stop."""
-        row = await self.get(tenant_id, key)
-        if row["state"] in FINAL:
-            raise Conflict(f"cannot cancel an execution that is {row['state']}")
+    async def cancel(self, tenant_id: int, key: ExecutionKey, reason: str) -> Cancellation:
+        """Call an execution off, or ask it to stop if it has started. One that is over is refused."""
+        await self.get(tenant_id, key)
         async with self._database.transaction() as session:
-            await hold_floor(session, key.job_id)
-            done = await session.fetchrow(sql("cancel_executions"), CELL, key.job_id, key.fire_at, reason)
-            if done["cancelled"]:
-                return State.CANCELLED
-            if await session.fetch(sql("ask_to_stop"), CELL, key.job_id, key.fire_at, reason):
-                await session.execute("SELECT pg_notify('tocsin', 'stop')")
-                return State.RUNNING
-        raise Conflict("cannot cancel: the execution has just finished")
+            await hold_executions(session, key.job_id, key.fire_at)
+            answer = await _called_off(session, key, reason)
+            row = await _get(session, tenant_id, key)
+            if answer is None:
+                raise Conflict(f"cannot cancel an execution that is {row['state']}")
+            return Cancellation(answer, row)
 
     async def retry(self, tenant_id: int, key: ExecutionKey) -> None:
         """Give a dead, expired or cancelled execution another round of attempts, under the same identity."""
@@ -172,13 +162,40 @@ class ExecutionStore:
         )
 
 
+async def _get(session: Session, tenant_id: int, key: ExecutionKey) -> Record:
+    row = await session.fetchrow(
+        f"""SELECT * FROM ({sql("live_columns")} WHERE e.cell = $1 AND e.job_id = $2 AND e.fire_at = $3 AND e.tenant_id = $4
+        UNION ALL
+        {sql("history_columns")} WHERE h.cell = $1 AND h.job_id = $2 AND h.tenant_id = $4
+          AND (h.fire_at = $3 OR (h.fire_at <= $3 AND h.fire_until >= $3))) AS found
+        ORDER BY state = 'skipped', fire_until NULLS FIRST LIMIT 1""",  # noqa: S608
+        CELL,
+        key.job_id,
+        key.fire_at,
+        tenant_id,
+    )
+    if row is None:
+        raise NotFound(f"no execution {execution_text(key)}")
+    return row
+
+
 def _interval(span: Span | None) -> timedelta | None:
     return None if span is None else timedelta(microseconds=span)
 
 
-async def hold_floor(session: Session, job_id: UUID) -> None:
-    """Wait for workers that refuse others for the sake of the execution that has the job's floor, and keep them waiting until
-    commit: they must not skip one for the sake of another that is being called off."""
-    await session.execute(
-        "SELECT FROM executions WHERE cell = $1 AND job_id = $2 AND has_floor FOR UPDATE", CELL, job_id
-    )
+async def _called_off(session: Session, key: ExecutionKey, reason: str) -> CancelResult | None:
+    """What became of an execution that is held; None if it is over."""
+    done = await session.fetchrow(sql("cancel_executions"), CELL, *key, reason)
+    if done is not None and done["cancelled"]:
+        return CancelResult.CANCELLED
+    if done is not None and done["not_retried"]:
+        return CancelResult.REQUESTED
+    if not await session.fetch(sql("ask_to_stop"), CELL, *key, reason):
+        return None
+    await session.execute("SELECT pg_notify('tocsin', 'stop')")
+    return CancelResult.REQUESTED
+
+
+async def hold_executions(session: Session, job_id: UUID, fire_at: Instant | None = None) -> None:
+    """Keep a job's executions, or one of them, as they are until commit, except for what this transaction does."""
+    await session.execute(sql("hold_executions"), CELL, job_id, fire_at)

@@ -30,7 +30,11 @@ class CancelAnswer(msgspec.Struct, frozen=True):
 
     job: Job | None
     cancelled: int
+    """Executions that were never called and never will be."""
     asked_to_stop: int
+    """Executions that were running."""
+    not_retried: int
+    """Executions that had been called and waited for another attempt."""
 
 
 class PauseAnswer(msgspec.Struct, frozen=True):

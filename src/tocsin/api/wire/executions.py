@@ -10,7 +10,7 @@ from tocsin.api.wire.scalars import Time, time_of
 from tocsin.domain.explain import Facts
 from tocsin.domain.ids import ExecutionKey, ExecutionText, JobText, execution_text, job_text
 from tocsin.domain.instant import MILLISECOND, Instant, format_instant
-from tocsin.domain.lifecycle import State
+from tocsin.domain.lifecycle import FINAL, CancelResult, State
 from tocsin.domain.outcome import Attempt, Outcome, Verdict
 
 ExecutionPlace = tuple[UUID, CursorInstant, CursorInstant | None]
@@ -55,6 +55,13 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     attempts: list[AttemptView] = []
 
 
+class CancelledExecution(Execution, frozen=True, kw_only=True):
+    """An execution as a cancellation left it. `final_state` is there if it is over, which it may be by its own end."""
+
+    answer: CancelResult
+    final_state: State | None
+
+
 class ExecutionPage(Page, frozen=True):
     """Executions."""
 
@@ -93,6 +100,13 @@ def execution_view(row: Any, *, attempts: bool = False) -> Execution:
         fire_count=row["fire_count"],
         attempts=_attempts(row) if attempts else [],
     )
+
+
+def cancelled_view(row: Any, answer: CancelResult, now: Any) -> CancelledExecution:
+    """An execution as a cancellation left it; `now` is its row read once more, if it could be."""
+    final = None if now is None or now["state"] not in FINAL else State(now["state"])
+    view = msgspec.structs.asdict(execution_view(row, attempts=True))
+    return CancelledExecution(**view, answer=answer, final_state=final)
 
 
 def facts_of(row: Any) -> Facts:

@@ -1,9 +1,10 @@
 """Ending: a job, what it has queued, or all of it but its history.
 
-Locks are taken in one order: the job's backfills, as the backfiller does it, then the job, then the execution that has its
-floor, for whose sake workers refuse others. So nothing is queued, and nothing skipped, for the sake of what is being called off.
+Locks are taken in one order: the job's backfills, as the backfiller does it, then the job, then its executions. So nothing
+is queued, skipped for the sake of what is being called off, or put back for a retry while the job ends.
 """
 
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -11,15 +12,17 @@ import msgspec
 from tocsin.db.pool import Database, Session
 from tocsin.domain.errors import Conflict
 from tocsin.store.control.locked_job import lock_job, wrong_state
-from tocsin.store.executions import hold_floor
+from tocsin.store.executions import hold_executions
 from tocsin.store.statements import CELL, sql
 
 
 class Cancelled(msgspec.Struct, frozen=True):
-    """What a cancellation did: executions called off, and running ones asked to stop."""
+    """What a cancellation did: executions that were never called and never will be, running ones that were asked to stop,
+    and those called off while they waited for another attempt."""
 
     cancelled: int
     asked_to_stop: int
+    not_retried: int = 0
 
 
 class Cancelling:
@@ -52,13 +55,13 @@ class Cancelling:
             )
             return done
 
-    async def cancel_queued(self, tenant_id: int, job_id: UUID, reason: str) -> int:
+    async def cancel_queued(self, tenant_id: int, job_id: UUID, reason: str) -> Cancelled:
         """Call off every execution that has not started; the job itself goes on."""
         async with self._database.transaction() as session:
             await lock_job(session, tenant_id, job_id)
-            await hold_floor(session, job_id)
+            await hold_executions(session, job_id)
             row = await session.fetchrow(sql("cancel_executions"), CELL, job_id, None, reason)
-            return int(row["cancelled"])
+            return Cancelled(row["cancelled"], 0, row["not_retried"])
 
     async def delete(self, tenant_id: int, job_id: UUID) -> Cancelled:
         """Remove a job. Its history stays until retention takes it."""
@@ -80,9 +83,9 @@ async def _end_backfills(session: Session, tenant_id: int, job_id: UUID) -> None
 
 
 async def _call_off(session: Session, job_id: UUID, reason: str) -> Cancelled:
-    await hold_floor(session, job_id)
-    row = await session.fetchrow(sql("cancel_executions"), CELL, job_id, None, reason)
+    await hold_executions(session, job_id)
+    row: Any = await session.fetchrow(sql("cancel_executions"), CELL, job_id, None, reason)
     asked = await session.fetch(sql("ask_to_stop"), CELL, job_id, None, reason)
     if asked:
         await session.execute("SELECT pg_notify('tocsin', 'stop')")
-    return Cancelled(row["cancelled"] if row else 0, len(asked))
+    return Cancelled(row["cancelled"], len(asked), row["not_retried"])

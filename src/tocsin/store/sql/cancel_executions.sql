@@ -1,5 +1,6 @@
--- Call off whatever of a job has not started. Called inside the cancelling transaction. A row that `start`
--- reached first is left to `ask_to_stop`. Returns how many were called off.
+-- Call off whatever of a job has not started. Called inside the cancelling transaction, with the rows held. A row that
+-- `start` reached first is left to `ask_to_stop`.
+-- Returns how many were called off that were never called, and how many that waited for another attempt.
 WITH gone AS (
     DELETE FROM executions
     WHERE cell = $1 AND job_id = $2 AND ($3::timestamptz IS NULL OR fire_at = $3) AND started_at IS NULL
@@ -11,4 +12,6 @@ WITH gone AS (
            tocsin_now(), attempt, attempts, $4, origin_fire_at, backfill_id
     FROM gone
 )
-SELECT count(*)::integer AS cancelled FROM gone
+SELECT count(*) FILTER (WHERE attempt = 1)::integer AS cancelled,
+       count(*) FILTER (WHERE attempt > 1)::integer AS not_retried
+FROM gone
