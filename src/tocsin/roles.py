@@ -44,6 +44,7 @@ from tocsin.store.history import HistoryStore
 from tocsin.store.leases import LeaseStore
 from tocsin.store.plans import PlanStore
 from tocsin.store.secrets import SecretStore
+from tocsin.store.unread import Unread
 from tocsin.store.webhook_secrets import WebhookSecretStore
 from tocsin.telemetry import Telemetry
 from tocsin.worker.targets.http import HttpCaller
@@ -192,7 +193,7 @@ class Node:
             return []
         settings = self._settings
         planner = Planner(
-            PlanStore(database, node_id),
+            PlanStore(database, node_id, Unread("job", self._telemetry)),
             leases,
             horizon=settings.horizon,
             wake_within=settings.claim_ahead,
@@ -201,10 +202,15 @@ class Node:
         )
         queue = PostgresQueue(database, node_id, settings.claim_ttl)
         planning = Loop(planner, self._clock)
-        backfilling = Loop(Backfiller(BackfillStore(database), leases), self._clock)
+        backfilling = Loop(
+            Backfiller(BackfillStore(database, Unread("backfill", self._telemetry)), leases), self._clock
+        )
         notices.on("plan", planning.wake)
         notices.on("backfill", backfilling.wake)
-        resuming = Loop(Resumer(Pausing(database, settings.horizon), leases), self._clock)
+        resuming = Loop(
+            Resumer(Pausing(database, settings.horizon), leases, Unread("pause", self._telemetry)),
+            self._clock,
+        )
         notices.on("pauses", resuming.wake)
         services: list[Any] = [
             Reclaimer(queue, leases, self._telemetry, self._failpoints, claim_ttl=settings.claim_ttl),

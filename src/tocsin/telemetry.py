@@ -75,6 +75,9 @@ class Telemetry:
         self.stale_writes = self._counter(
             "stale_writes", "Writes refused because ownership had passed on", "kind"
         )
+        self.left_for_newer = self._counter(
+            "left_for_newer", "Times that something was left to nodes of a newer version, by kind", "kind"
+        )
         self.leases_lost = self._counter("leases_lost", "Shard leases that expired before they were renewed")
         self.created = self._counter("jobs_created", "Jobs created")
         self.requests = self._counter("http_requests", "API requests, by status", "status")

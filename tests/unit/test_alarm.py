@@ -18,10 +18,11 @@ from tocsin.worker.alarm import Alarm, LoopTimer
 def claim_at(run_at: Instant, policies: str = "{}") -> Claim:
     return Claim(
         new_job_id(run_at), run_at, 1, "default", 5, run_at, run_at, None, run_at, run_at, 1, 0, None, None, None,
-        None, "{}", policies, 1, 7,
+        None, NOOP, policies, 1, 7,
     )  # fmt: skip
 
 
+NOOP = '{"kind":"noop"}'
 EXACT = '{"precision":"exact"}'
 Story = Callable[[Alarm, DatabaseClock, list[tuple[Instant, Claim]]], Coroutine[Any, Any, None]]
 

@@ -48,7 +48,7 @@ def run(held: Sequence[Claim]) -> tuple[list[Allotment], Report]:
 def _claimer(queue: Any, held: Sequence[Claim] = ()) -> Claimer:
     timetable = Timetable()
     timetable.add(held)
-    idle: Any = SimpleNamespace(free=1000, backlog=0, claims=lambda: ())
+    idle: Any = SimpleNamespace(free=1000, backlog=0, claims=lambda: (), expire=None)
     return Claimer(
         queue,
         timetable,

@@ -14,6 +14,7 @@ from tocsin.failpoints import Failpoints
 from tocsin.scheduler.leaser import Leases
 from tocsin.scheduler.planner import Planner
 from tocsin.store.plans import DueJob, PlanStore, Written
+from tocsin.store.unread import Unread
 from tocsin.telemetry import Telemetry
 
 
@@ -24,6 +25,7 @@ class SlowStore:
         self.clock = VirtualClock(START)
         self.looks: list[bool] = []
         self.fails = False
+        self.unread = Unread("job")
         self._late = list(late)
 
     async def due(self, _shards: list[int], *_: Any, late: bool) -> list[DueJob]:

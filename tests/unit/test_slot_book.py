@@ -2,15 +2,17 @@
 
 import copy
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.unit.test_timetable import claim
 from tocsin.domain.instant import SECOND
-from tocsin.domain.policy import Limit
+from tocsin.domain.policy import Limit, Policies
 from tocsin.queue.claims import Claim
 from tocsin.queue.slot_book import LimitKey, Slot, SlotBook, limit_key
+from tocsin.queue.work import NO_WORK
 
 NOW = 1_900_000_000 * SECOND
 KEYS: tuple[LimitKey, ...] = ((1, "db"), (1, "mail"), (2, "db"))
@@ -19,7 +21,8 @@ slots = st.tuples(st.sampled_from(KEYS), st.integers(1, 4))
 
 def wants(key: LimitKey, highest: int | None = 4) -> Claim:
     """A claim of an execution with this limit key."""
-    made = claim(1, NOW, limit_key=key[1], limit=Limit(key[1], max_parallel=highest))
+    read = msgspec.structs.replace(NO_WORK, policies=Policies(limit=Limit(key[1], max_parallel=highest)))
+    made = claim(1, NOW, limit_key=key[1], read=read)
     made.tenant_id = key[0]
     return made
 

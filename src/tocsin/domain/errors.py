@@ -6,6 +6,7 @@
     ├── Refused          the caller's fault: bad input, wrong state, unknown id → 4xx, nothing was written
     │   ├── NotFound
     │   ├── Conflict
+    │   │   └── Unreadable
     │   ├── Stale
     │   └── Unauthorized
     ├── Unavailable      try later: the database is away, a buffer is full → 503 with Retry-After
@@ -39,6 +40,10 @@ class Conflict(Refused):
     """The thing exists but its state forbids this, or its name is taken."""
 
     status = 409
+
+
+class Unreadable(Conflict):
+    """What is stored cannot be read by this process: a newer version wrote it, or a key is not here. Others may read it."""
 
 
 class Stale(Refused):

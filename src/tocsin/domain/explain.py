@@ -6,7 +6,7 @@ import msgspec
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, format_instant, format_span
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import HOST, Attempt, Verdict
+from tocsin.domain.outcome import HOST, VERSION, Attempt, Verdict
 
 _LATE: Final = 1 * SECOND
 SKIP_REASONS: Final = {
@@ -82,6 +82,11 @@ def _why_queued(facts: Facts, now: Instant) -> list[str]:
         return [
             f"The host of its target fails, and is given a rest: the next try is at {format_instant(facts.run_at)}."
         ]
+    if facts.waits_for == VERSION:
+        tried = (
+            "It waits for a worker of a newer version: those that had it could not read what its job says."
+        )
+        return [f"{tried} The next try is at {format_instant(facts.run_at)}."]
     if facts.attempts:
         return [
             f"It waits for attempt {facts.attempt} at {format_instant(facts.run_at)}, after a failed one."

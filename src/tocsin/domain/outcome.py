@@ -47,6 +47,8 @@ class Postponed(msgspec.Struct, frozen=True):
 
 HOST: Final = "host"
 """What a postponed execution waits for: its target's host, which is at rest."""
+VERSION: Final = "version"
+"""What an execution waits for that this version of Tocsin cannot read: a worker that can."""
 SUCCEEDED: Final = Outcome(Verdict.SUCCEEDED)
 
 

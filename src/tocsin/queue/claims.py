@@ -8,9 +8,10 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.pool import columns
+from tocsin.domain.errors import Unreadable
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import Instant
-from tocsin.domain.policy import Limit
+from tocsin.queue.work import Work, work_of
 
 
 class Claim(msgspec.Struct, gc=False):
@@ -41,13 +42,20 @@ class Claim(msgspec.Struct, gc=False):
     """Which of its limit key's slots it has."""
     fired_at: Instant | None = None
     """When it fired, if it had started before."""
-    limit: Limit | None = None
-    """What its policies say of its limit key, once somebody has read it there."""
+    read: Work | None = None
+    """What its text says to do, once it was read."""
 
     @property
     def key(self) -> ExecutionKey:
         """The execution's identity."""
         return ExecutionKey(self.job_id, self.fire_at)
+
+    @property
+    def work(self) -> Work:
+        """What its text says to do. Raises `Unreadable`, but not for a claim that `sort_out` passed."""
+        if self.read is None:
+            self.read = work_of(self.target, self.policies, self.overlap)
+        return self.read
 
     @property
     def gated(self) -> bool:
@@ -125,6 +133,19 @@ by_job = attrgetter("job_id")
 def in_order(changes: Iterable[Change]) -> list[Change]:
     """Sorted by job: whoever changes several rows that others may want too takes them in this order."""
     return sorted(changes, key=lambda change: change.claim.job_id)
+
+
+def sort_out(claims: Sequence[Claim]) -> tuple[list[Claim], list[tuple[Claim, Unreadable]]]:
+    """Those whose text this version can read, and those that it has to leave to others."""
+    readable, unreadable = [], []
+    for claim in claims:
+        try:
+            claim.work  # noqa: B018 - read here once for all
+        except Unreadable as error:
+            unreadable.append((claim, error))
+        else:
+            readable.append(claim)
+    return readable, unreadable
 
 
 def keys_of(claims: Sequence[Held]) -> tuple[list[UUID], list[Instant], list[int]]:

@@ -18,6 +18,7 @@ from tocsin.db.pool import Database, Session, UniqueViolation, columns
 from tocsin.db.statements import statement
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND, Instant, parse_span
+from tocsin.domain.outcome import VERSION
 from tocsin.domain.policy import Limit
 from tocsin.queue.claims import Claim, Finish, Held, by_job, finish_columns, keys_of, mark_started, without
 from tocsin.queue.slot_book import has_its_slot, limit_of
@@ -206,7 +207,7 @@ async def unless_overtaken(work: Callable[[], Awaitable[list[T]]]) -> list[T]:
 
 def _asks_for_rate(claim: Claim) -> bool:
     """Whether it has yet to get a place in its key's rate."""
-    return claim.waits_for is None and limit_of(claim).rate is not None
+    return claim.waits_for in (None, VERSION) and limit_of(claim).rate is not None
 
 
 def _gap(limit: Limit) -> int:

@@ -5,13 +5,10 @@ lost, or leaving because it is being given back. It is one of these at a time; w
 """
 
 from collections.abc import Collection, Iterable
-from functools import lru_cache
-from typing import Final
 
-import msgspec
-
-from tocsin.domain.policy import Limit, Policies
+from tocsin.domain.policy import Limit
 from tocsin.queue.claims import Claim
+from tocsin.queue.work import NO_LIMIT
 
 LimitKey = tuple[int, str]
 """Tenant and key."""
@@ -135,15 +132,9 @@ class SlotBook:
         self._busy[slot] = claim
 
 
-_NO_LIMIT: Final = Limit("")
-
-
 def limit_of(claim: Claim) -> Limit:
     """The limit in a claim's policies."""
-    if claim.limit is None:
-        known = claim.limit_key is not None and claim.policies is not None
-        claim.limit = _limit_in(claim.policies or "") if known else _NO_LIMIT
-    return claim.limit
+    return NO_LIMIT if claim.limit_key is None else claim.work.limit
 
 
 def has_its_slot(claim: Claim) -> bool:
@@ -154,11 +145,6 @@ def has_its_slot(claim: Claim) -> bool:
 def limit_key(claim: Claim) -> LimitKey:
     """Under which key a claim needs a slot."""
     return claim.tenant_id, claim.limit_key or ""
-
-
-@lru_cache(maxsize=8192)
-def _limit_in(policies: str) -> Limit:
-    return msgspec.json.decode(policies, type=Policies).limit or _NO_LIMIT
 
 
 def _flat(slots: dict[LimitKey, list[int]]) -> set[Slot]:

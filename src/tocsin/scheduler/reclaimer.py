@@ -14,12 +14,14 @@ from typing import Final
 import msgspec
 import structlog
 
+from tocsin.domain.errors import Unreadable
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, has_passed
 from tocsin.domain.outcome import Attempt, Outcome, TryAgain, Verdict, decide, fingerprint
-from tocsin.domain.policy import Policies
+from tocsin.domain.policy import Policies, Retry
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Finish, Overdue, Requeue
 from tocsin.queue.postgres import PostgresQueue
+from tocsin.queue.work import read_policies
 from tocsin.scheduler.leaser import Leases
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
@@ -30,7 +32,6 @@ _SHORTEST: Final = 200 * MILLISECOND
 _LOST: Final = "the worker was lost: its claim passed the deadline"
 _GUARD_SHARD: Final = 0
 _log = structlog.get_logger()
-_policies = msgspec.json.Decoder(Policies).decode
 
 
 class Reclaimer:
@@ -102,9 +103,9 @@ def _judge(overdue: Overdue, now: Instant) -> Requeue | Finish:
         return Requeue(overdue, now, None)
     verdict = Verdict.CANCELLED if overdue.cancel_requested else Verdict.LOST
     outcome = Outcome(verdict, error=_LOST)
-    policies = _policies(overdue.policies) if overdue.policies else Policies()
     attempts_made = overdue.attempt - overdue.earlier_attempts
-    decision = decide(outcome, policies.retry, attempts_made, now, random.random())
+    retry = _retry_of(overdue)
+    decision = decide(outcome, retry, attempts_made, now, random.random()) if retry else TryAgain(now)
     if isinstance(decision, TryAgain):
         record = Attempt(overdue.attempt, verdict, overdue.started_at, now, overdue.node_id, _LOST)
         # A lost worker is no fault of the target: the next attempt need not wait.
@@ -112,3 +113,13 @@ def _judge(overdue: Overdue, now: Instant) -> Requeue | Finish:
     return Finish(
         overdue, decision.state, now, msgspec.json.encode(outcome).decode(), _LOST, fingerprint(_LOST)
     )
+
+
+def _retry_of(overdue: Overdue) -> Retry | None:
+    """None if this version cannot read it: then another attempt is the way to lose nothing."""
+    if overdue.policies is None:
+        return Policies().retry
+    try:
+        return read_policies(overdue.policies).retry
+    except Unreadable:
+        return None

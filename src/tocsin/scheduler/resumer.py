@@ -1,15 +1,16 @@
 """Resumes jobs whose pause had an end."""
 
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
-from tocsin.domain.errors import Conflict, NotFound
+from tocsin.domain.errors import Conflict, NotFound, Unreadable
 from tocsin.domain.ids import job_text
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.scheduler.leaser import Leases
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.store.control.pausing import Pausing
+from tocsin.store.unread import Unread
 
 _LOOK: Final = 30 * SECOND
 _log = structlog.get_logger()
@@ -21,7 +22,8 @@ class Resumer:
     name = "resumer"
     interval = 30.0
 
-    def __init__(self, pausing: Pausing, leases: Leases) -> None:
+    def __init__(self, pausing: Pausing, leases: Leases, unread: Unread | None = None) -> None:
+        self._unread = unread or Unread("pause")
         self._pausing = pausing
         self._leases = leases
 
@@ -30,13 +32,19 @@ class Resumer:
         shards = sorted(self._leases.trusted())
         if not shards:
             return Report()
-        over, next_end = await self._pausing.pauses_over(shards, now)
+        passed_over = self._unread.passed_over(now)
+        over, next_end = await self._pausing.pauses_over(shards, now, passed_over)
         for job in over:
-            try:
-                await self._pausing.resume(job["tenant_id"], job["id"], now)
-                _log.info("job.resumed", job=job_text(job["id"]))
-            except (Conflict, NotFound):
-                continue  # somebody else was quicker
+            await self._resume(job, now)
         if over:
             return Report(len(over), AGAIN_NOW)
         return Report(again_at=min(now + _LOOK, next_end) if next_end is not None else now + _LOOK)
+
+    async def _resume(self, job: Any, now: Instant) -> None:
+        try:
+            await self._pausing.resume(job["tenant_id"], job["id"], now)
+            _log.info("job.resumed", job=job_text(job["id"]))
+        except Unreadable as error:
+            self._unread.note(job["id"], job["version"], error.detail, now)
+        except (Conflict, NotFound):
+            return  # somebody else was quicker

@@ -9,15 +9,17 @@ import msgspec
 
 from tocsin.db.pool import Database, Record, Session
 from tocsin.domain.backfill import Mode, Order, fires_of, next_step
-from tocsin.domain.errors import Conflict, NotFound
+from tocsin.domain.errors import Conflict, NotFound, Refused
 from tocsin.domain.instant import SECOND, Instant, Span
 from tocsin.domain.job import CATCH_UP_PRIORITY
-from tocsin.domain.schedule import Schedule
 from tocsin.store.calendars import blackouts_of
 from tocsin.store.jobs import no_job
 from tocsin.store.statements import CELL, sql
+from tocsin.store.stored_job import read_schedule
+from tocsin.store.unread import Unread
 
 _IDLE: Final[Span] = SECOND
+_UNREAD_PAUSE: Final[Span] = 30 * SECOND
 _COLUMNS: Final = """
     SELECT b.*, (SELECT count(*) FROM executions e WHERE e.cell = b.cell AND e.backfill_id = b.id)::integer AS live
     FROM backfills b"""
@@ -37,8 +39,9 @@ class NewBackfill(msgspec.Struct, frozen=True):
 class BackfillStore:
     """Backfills of all tenants."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, unread: Unread | None = None) -> None:
         self._database = database
+        self._unread = unread or Unread("backfill")
 
     async def define(self, tenant_id: int, job_id: UUID, new: NewBackfill, total: int) -> int:
         """Write a backfill down; a scheduler takes it from there."""
@@ -121,8 +124,22 @@ class BackfillStore:
             )
             if row is None or row["resume_at"] > now:
                 return 0, row and row["resume_at"]
+            try:
+                queued = await self._step(session, row, now)
+            except Refused as error:  # before anything was written
+                queued = await self._leave(session, row, error.detail, now)
             # Another one may be due just as well.
-            return await self._step(session, row, now), now
+            return queued, now
+
+    async def _leave(self, session: Session, row: Record, why: str, now: Instant) -> int:
+        """Put off what this version cannot read; whoever has the shard by then looks again."""
+        self._unread.note(row["job_id"], row["id"], why, now)
+        await session.execute(
+            "UPDATE backfills SET resume_at = tocsin_now() + $2::interval WHERE id = $1",
+            row["id"],
+            timedelta(microseconds=_UNREAD_PAUSE),
+        )
+        return 0
 
     async def _step(self, session: Session, row: Record, now: Instant) -> int:
         step = next_step(
@@ -151,7 +168,7 @@ class BackfillStore:
         return queued
 
     async def _queue(self, session: Session, row: Record, take: int, now: Instant) -> int:
-        schedule = msgspec.json.decode(row["schedule"], type=Schedule)
+        schedule = read_schedule(row["schedule"])
         blackouts = await blackouts_of(session, row["tenant_id"], schedule)
         fires = fires_of(schedule, row["range_from"], row["range_to"], Order(row["direction"]), blackouts)
         chosen = fires[row["position"] : row["position"] + take]

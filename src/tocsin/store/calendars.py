@@ -6,10 +6,11 @@ import msgspec
 
 from tocsin.db.pool import Database, Record, Session
 from tocsin.domain.blackout import NO_BLACKOUTS, Blackouts, CalendarRange, Range, read_ranges
-from tocsin.domain.errors import Conflict, NotFound, Refused
+from tocsin.domain.errors import Conflict, NotFound, Refused, Unreadable
 from tocsin.domain.schedule import Schedule, blackout_dates
 
-_decode = msgspec.json.Decoder(list[CalendarRange]).decode
+Calendars = dict[tuple[int, str], "list[Range] | Unreadable"]
+"""Ranges by tenant and name, or why they cannot be read."""
 
 
 class CalendarStore:
@@ -77,7 +78,7 @@ async def ranges_of(
     missing = set(names) - {row["name"] for row in rows}
     if missing and must_exist:
         raise Refused(f"no calendar {min(missing)!r}", field="schedule.exclude.calendars")
-    return [pair for row in rows for pair in read_ranges(_decode(row["ranges"]))]
+    return [pair for row in rows for pair in _ranges(row)]
 
 
 async def blackouts_of(session: Session, tenant_id: int, schedule: Schedule) -> Blackouts:
@@ -88,12 +89,24 @@ async def blackouts_of(session: Session, tenant_id: int, schedule: Schedule) -> 
     return Blackouts([*blackout_dates(schedule), *ranges], schedule.exclude.policy)
 
 
-async def ranges_by_calendar(
-    session: Session, tenant_ids: Sequence[int]
-) -> dict[tuple[int, str], list[Range]]:
+async def ranges_by_calendar(session: Session, tenant_ids: Sequence[int]) -> Calendars:
     """Every calendar of some tenants, for the planner."""
     rows = await session.fetch(
         "SELECT tenant_id, name, ranges FROM calendars WHERE tenant_id = ANY ($1::integer[])",
         list(tenant_ids),
     )
-    return {(row["tenant_id"], row["name"]): read_ranges(_decode(row["ranges"])) for row in rows}
+    return {(row["tenant_id"], row["name"]): _ranges_or_why_not(row) for row in rows}
+
+
+def _ranges(row: Record) -> list[Range]:
+    try:
+        return read_ranges(msgspec.json.decode(row["ranges"], type=list[CalendarRange]))
+    except (msgspec.DecodeError, Refused) as error:
+        raise Unreadable(f"this version cannot read the calendar {row['name']!r}: {error}") from None
+
+
+def _ranges_or_why_not(row: Record) -> list[Range] | Unreadable:
+    try:
+        return _ranges(row)
+    except Unreadable as error:
+        return error

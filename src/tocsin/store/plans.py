@@ -8,14 +8,16 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.pool import Database, columns
-from tocsin.domain.blackout import Range
+from tocsin.domain.errors import Unreadable
 from tocsin.domain.instant import Instant, format_instant
 from tocsin.domain.job import CATCH_UP_PRIORITY
 from tocsin.domain.planning import Fire, Plan, Skip
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule
-from tocsin.store.calendars import ranges_by_calendar
+from tocsin.store.calendars import Calendars, ranges_by_calendar
 from tocsin.store.statements import CELL, sql
+from tocsin.store.stored_job import read_policies, read_schedule
+from tocsin.store.unread import Unread
 
 
 class DueJob(msgspec.Struct, frozen=True):
@@ -42,7 +44,8 @@ class Written(msgspec.Struct, frozen=True):
 class PlanStore:
     """Cursors and planned executions of one cell."""
 
-    def __init__(self, database: Database, node_id: int) -> None:
+    def __init__(self, database: Database, node_id: int, unread: Unread | None = None) -> None:
+        self.unread = unread or Unread("job")
         self._database = database
         self._node_id = node_id
 
@@ -56,17 +59,22 @@ class PlanStore:
         late: bool = True,
     ) -> list[DueJob]:
         """Jobs of these shards whose cursor is not beyond `until`, earliest first in each shard; but those whose
-        cursor lies before `live_from` have missed something already, and come after all others, if at all."""
+        cursor lies before `live_from` have missed something already, and come after all others, if at all. What this
+        version cannot read is noted in `unread`, and passed over by the next looks."""
+        passed_over = self.unread.passed_over(until)
         rows = await self._database.fetch(
-            sql("due_jobs"), CELL, list(shards), until, per_shard, live_from, late
+            sql("due_jobs"), CELL, list(shards), until, per_shard, live_from, late, *passed_over
         )
-        return [
-            DueJob(job_id, shard, tenant_id, cursor, version, fires, _schedule(schedule), _policies(policies))
-            for job_id, shard, tenant_id, cursor, version, fires, schedule, policies in rows
-        ]
+        due = []
+        for row in rows:
+            try:
+                due.append(_due_job(*row))
+            except Unreadable as error:
+                self.unread.note(row["id"], row["version"], error.detail, until)
+        return due
 
-    async def calendars(self, jobs: Sequence[DueJob]) -> dict[tuple[int, str], list[Range]]:
-        """The calendars that these jobs name, by tenant and name."""
+    async def calendars(self, jobs: Sequence[DueJob]) -> Calendars:
+        """The calendars that these jobs name, by tenant and name; or why one cannot be read."""
         tenants = {job.tenant_id for job in jobs if job.schedule.calendars}
         return await ranges_by_calendar(self._database, sorted(tenants)) if tenants else {}
 
@@ -132,5 +140,23 @@ def _skips(plans: Sequence[tuple[DueJob, Plan]]) -> str:
     ).decode()
 
 
-_schedule = msgspec.json.Decoder(Schedule).decode
-_policies = msgspec.json.Decoder(Policies).decode
+def _due_job(
+    job_id: UUID,
+    shard: int,
+    tenant_id: int,
+    cursor: Instant,
+    version: int,
+    fire_count: int,
+    schedule: str,
+    policies: str,
+) -> DueJob:
+    return DueJob(
+        job_id,
+        shard,
+        tenant_id,
+        cursor,
+        version,
+        fire_count,
+        read_schedule(schedule),
+        read_policies(policies),
+    )

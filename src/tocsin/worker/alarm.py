@@ -18,7 +18,6 @@ from typing import Final
 from tocsin.clock import Clock
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
 from tocsin.queue.claims import Claim
-from tocsin.worker.timetable import is_exact
 
 # What a wake-up by the kernel is late by on a quiet machine; so long the process looks at the clock for `exact` ones.
 _SPUN: Final[Span] = 300
@@ -60,7 +59,7 @@ class Alarm:
                 waiting = self._waiting[claim.run_at] = deque()
                 heapq.heappush(self._instants, claim.run_at)
             waiting.append(claim)
-            if is_exact(claim.policies):
+            if claim.work.exact:
                 self._exact.add(claim.run_at)
         self._set_timer()
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span, has_passed
 from tocsin.failpoints import Failpoints
-from tocsin.queue.claims import Claim
+from tocsin.queue.claims import Claim, sort_out
 from tocsin.queue.lanes import LaneView, allot
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.queue.shares import TenantShares
@@ -25,6 +25,7 @@ from tocsin.telemetry import Telemetry
 from tocsin.worker.runner import Runner
 from tocsin.worker.settler import Settler
 from tocsin.worker.timetable import Timetable
+from tocsin.worker.unread import LeftToOthers
 
 _LOOK_VALID: Final = 200 * MILLISECOND
 _BACKLOG_BATCHES: Final = 4
@@ -70,6 +71,7 @@ class Claimer:
         self._held_max = held_max
         self._queues = frozenset(queues)
         self._shares = shares
+        self._left = LeftToOthers(settler, runner.expire, telemetry)
         self._views: list[LaneView] = []
         self._looked_at: Instant = 0
         self.blocked = False
@@ -81,7 +83,7 @@ class Claimer:
         """Look if the last look is old, then claim what the capacity allows."""
         if has_passed(_LOOK_VALID, self._looked_at, now) or not self._views:
             await self._look(now)
-        ready = [view for view in self._views if view.next_run_at <= now + self._window(view)]
+        ready = [view for view in self._views if view.next_run_at <= now + self._window(view, now)]
         room = self._room(now, len(ready), due=any(view.next_run_at <= now for view in ready))
         self.blocked = bool(ready) and room <= 0
         if self.blocked:
@@ -91,12 +93,14 @@ class Claimer:
         allotments = allot(ready, room, self._shares.caps(ready, self._held(), now))
         if not allotments:
             return Report(again_at=now + _BLOCKED)  # every tenant that has work is at its limit
-        farther = {view.lane: now + self._window(view) for view in ready if view.crowded}
+        farther = {
+            view.lane: now + window for view in ready if (window := self._window(view, now)) != self._ahead
+        }
         claims = await self._queue.claim(allotments, now + self._ahead, secrets.randbits(63), now, farther)
         self._shares.spend(claims)
         await self._failpoints.reach("claimer.claimed")
         self._telemetry.claimed.inc(len(claims))
-        self._dispatch(claims)
+        self._dispatch(claims, now)
         if len(claims) < room:
             self._looked_at = 0  # the lanes are not what they were
         if claims and self._gate_crowded(now):
@@ -116,8 +120,11 @@ class Claimer:
             raise
         self._views = [view for view in views if self._serves(view)]
 
-    def _window(self, view: LaneView) -> Span:
-        """How far ahead a lane is claimed. Under a tenant's limit not far: what is held counts as in flight."""
+    def _window(self, view: LaneView, now: Instant) -> Span:
+        """How far ahead a lane is claimed. Under a tenant's limit not far: what is held counts as in flight. And not at all
+        where others may be able to read what we are not."""
+        if self._left.shy_of(view.lane, now):
+            return 0
         limited = view.in_flight is not None or view.fires_per_second is not None
         return _FAR * self._ahead if view.crowded and not limited else self._ahead
 
@@ -148,7 +155,10 @@ class Claimer:
         """Held claims that already wait for a free call come first."""
         return len(self._timetable) if self._timetable and self._runner.free <= 0 else 0
 
-    def _dispatch(self, claims: list[Claim]) -> None:
+    def _dispatch(self, claims: list[Claim], now: Instant) -> None:
+        claims, unreadable = sort_out(claims)
+        if unreadable:
+            self._left.put_back(unreadable, now)
         started = [claim for claim in claims if claim.started_at is not None]
         if started:
             self._runner.run(started)
@@ -159,7 +169,6 @@ class Claimer:
     def _rest(self, now: Instant) -> Report:
         """Sleep until the next known run time is near, but never longer than the interval."""
         latest = now + round(self.interval * SECOND)
-        coming = [
-            view.next_run_at - self._ahead for view in self._views if view.next_run_at > now + self._ahead
-        ]
+        ahead = [(view, min(self._ahead, self._window(view, now))) for view in self._views]
+        coming = [view.next_run_at - window for view, window in ahead if view.next_run_at > now + window]
         return Report(again_at=min([latest, *coming]))

@@ -11,24 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
-import msgspec
 import structlog
 
 from tocsin.clock import Clock
 from tocsin.domain.ids import ExecutionKey, execution_text
-from tocsin.domain.instant import SECOND, Instant, Span
+from tocsin.domain.instant import SECOND, Instant
 from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import HOST, Outcome, Postponed, Verdict
-from tocsin.domain.policy import Policies
-from tocsin.domain.target import NoopTarget, Target, timeout_of
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim
+from tocsin.queue.work import Work
 from tocsin.telemetry import Telemetry
 from tocsin.worker.alarm import Alarm
 from tocsin.worker.settler import Settlement, Settler, lost_by_stopping
-from tocsin.worker.timetable import has_call
 
-_CALLS_REMEMBERED: Final = 8192
 _log = structlog.get_logger()
 
 
@@ -37,13 +33,6 @@ class Caller(Protocol):
 
     async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome | Postponed:
         """One attempt. `timeout` is in seconds and covers all of it."""
-
-
-class Call(msgspec.Struct, frozen=True):
-    """What a job's text says to do."""
-
-    target: Target
-    timeout: Span
 
 
 class Runner:
@@ -67,7 +56,6 @@ class Runner:
         self._concurrency = concurrency
         # By claim, not by execution: one that was lost and claimed again may be under way twice for a moment.
         self._tasks: dict[tuple[ExecutionKey, int], tuple[Claim, asyncio.Task[Outcome | Postponed]]] = {}
-        self._calls: dict[tuple[str | None, str | None], Call] = {}
         self._given_up: set[tuple[ExecutionKey, int]] = set()
         """Calls that are settled although they may not have ended."""
         self._alarm = Alarm(clock, self._fire)
@@ -139,13 +127,12 @@ class Runner:
             if claim.target is None:
                 self._settler.put(Settlement(claim, _CANCELLED, now, reason="job deleted"))
                 continue
-            call = self._calls.get((claim.target, claim.policies)) or self._read(claim)
-            if type(call.target) is NoopTarget:
-                trivial.append(claim)
-            else:
-                task = asyncio.create_task(self._attempt(claim, call))
+            if claim.work.calls:
+                task = asyncio.create_task(self._attempt(claim))
                 task.add_done_callback(partial(self._over, claim))
                 self._tasks[claim.key, claim.token] = (claim, task)
+            else:
+                trivial.append(claim)
         if trivial:
             self._settler.put_succeeded(trivial, now)
         self._telemetry.running.set(len(self._tasks))
@@ -202,10 +189,10 @@ class Runner:
             _log.warning("runner.gave_up_calls", count=len(under_way))
         await asyncio.sleep(0)  # in which those that were over just now are settled
 
-    async def _attempt(self, claim: Claim, call: Call) -> Outcome | Postponed:
+    async def _attempt(self, claim: Claim) -> Outcome | Postponed:
         if claim.fired_at is not None:  # of a crowd each has its own beginning
             claim.started_at = claim.fired_at = self._clock.now()
-        return await self._call(claim, call)
+        return await self._call(claim, claim.work)
 
     def _over(self, claim: Claim, attempt: "asyncio.Task[Outcome | Postponed]") -> None:
         """An attempt has an outcome, or was cancelled, which may be before it made its first step."""
@@ -223,36 +210,25 @@ class Runner:
             self._settler.put(Settlement(claim, outcome, now))
         self.freed()
 
-    async def _call(self, claim: Claim, call: Call) -> Outcome | Postponed:
+    async def _call(self, claim: Claim, work: Work) -> Outcome | Postponed:
         outcome: Outcome | Postponed
         try:
             await self._failpoints.reach("runner.before_call")
-            async with asyncio.timeout(call.timeout / SECOND):
-                outcome = await self._callers[type(call.target)].call(
-                    claim, call.target, call.timeout / SECOND
-                )
+            async with asyncio.timeout(work.timeout / SECOND):
+                caller = self._callers[type(work.target)]
+                outcome = await caller.call(claim, work.target, work.timeout / SECOND)
             await self._failpoints.reach("runner.called")
         except TimeoutError:
-            outcome = Outcome(Verdict.TIMED_OUT, error=f"no answer within {call.timeout / SECOND:g} s")
+            outcome = Outcome(Verdict.TIMED_OUT, error=f"no answer within {work.timeout / SECOND:g} s")
         except Exception as error:  # noqa: BLE001 - a defect in a caller must not lose the execution
             _log.error("runner.call_failed", execution=execution_text(claim.key), exc_info=error)
             outcome = Outcome(Verdict.FAILED, error=f"internal error: {type(error).__name__}")
         return outcome
 
-    def _read(self, claim: Claim) -> Call:
-        """Decode a target and its policies once per text: a herd of equal jobs shares one."""
-        if len(self._calls) > _CALLS_REMEMBERED:
-            self._calls.clear()
-        target: Target = msgspec.json.decode(claim.target or "", type=Target)
-        policies = msgspec.json.decode(claim.policies or "{}", type=Policies)
-        call = Call(target, timeout_of(target, policies.timeout))
-        self._calls[claim.target, claim.policies] = call
-        return call
-
 
 def _calls_among(claims: Sequence[Claim]) -> int:
     """How many of them will take a place when they fire."""
-    return sum(has_call(claim.target) for claim in claims)
+    return sum(claim.work.calls for claim in claims)
 
 
 _CANCELLED: Final = Outcome(Verdict.CANCELLED, error="cancelled while running")

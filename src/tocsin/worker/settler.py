@@ -19,7 +19,6 @@ from tocsin.domain.ids import execution_text
 from tocsin.domain.instant import MILLISECOND, Instant
 from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import HOST, Attempt, Outcome, TryAgain, Verdict, decide, fingerprint, judged
-from tocsin.domain.policy import Policies, Retry
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Again, Claim, Finish, Held
 from tocsin.queue.postgres import PostgresQueue
@@ -27,7 +26,6 @@ from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
 
 _BATCH: Final = 1000
-_POLICIES_REMEMBERED: Final = 4096
 _YIELD: Final = 5 * MILLISECOND
 _log = structlog.get_logger()
 T = TypeVar("T")
@@ -81,7 +79,6 @@ class Settler:
         self._succeeded: deque[Claim] = deque()
         self._writing_succeeded: list[Claim] = []
         self._succeeded_at: Instant = 0
-        self._retry_of: dict[str | None, Retry] = {None: Retry()}
         self.wake: Callable[[], None] = lambda: None
         self.settled: Callable[[], None] = lambda: None
         self.requeued: Callable[[], None] = lambda: None
@@ -170,7 +167,7 @@ class Settler:
         if settlement.postponed_to is not None:
             stopped = _stopped(settlement, settlement.outcome)
             return Again(claim, settlement.postponed_to, None, stopped, settlement.waits_for)
-        retry = self._retry(claim)
+        retry = claim.work.policies.retry
         outcome = judged(settlement.outcome, retry)
         attempts_made = claim.attempt - claim.earlier_attempts
         decision = decide(outcome, retry, attempts_made, settlement.finished_at, random.random())
@@ -186,16 +183,6 @@ class Settler:
             settlement.reason or error,
             fingerprint(error) if error and decision.state is State.DEAD else None,
         )
-
-    def _retry(self, claim: Claim) -> Retry:
-        """Policies come as text and repeat: decode each text once."""
-        found = self._retry_of.get(claim.policies)
-        if found is None:
-            if len(self._retry_of) > _POLICIES_REMEMBERED:
-                self._retry_of = {None: Retry()}
-            found = msgspec.json.decode(claim.policies or "{}", type=Policies).retry
-            self._retry_of[claim.policies] = found
-        return found
 
     def _count(self, finishes: list[Finish], agains: list[Again], lost: list[Held]) -> None:
         for state, number in Counter(finish.state for finish in finishes).items():

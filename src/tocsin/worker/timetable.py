@@ -14,15 +14,10 @@ import heapq
 from collections import deque
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from functools import lru_cache
 from itertools import chain
 from typing import Final, NamedTuple
 
-import msgspec
-
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
-from tocsin.domain.policy import Policies, Precision
-from tocsin.domain.target import NoopTarget, Target
 from tocsin.queue.claims import Claim
 
 _CROWD: Final = 1000
@@ -133,27 +128,11 @@ def kind_of(claim: Claim) -> Kind:
     """How long a claim may wait once it has started."""
     if claim.overlap is not None or claim.limit_key is not None:
         return Kind.GATED
-    return Kind.CALL if has_call(claim.target) else Kind.FREE
+    return Kind.CALL if claim.work.calls else Kind.FREE
 
 
 def _started_before(claim: Claim, kind: Kind) -> Span:
     """How long before its instant a claim begins that is alone."""
-    if is_exact(claim.policies):
+    if claim.work.exact:
         return EXACT_STARTED_BEFORE
     return 0 if kind is Kind.GATED else STARTED_BEFORE
-
-
-@lru_cache(maxsize=8192)
-def is_exact(policies: str | None) -> bool:
-    """Whether a job's policies ask for an exact instant."""
-    return policies is not None and _precision(policies) is Precision.EXACT
-
-
-@lru_cache(maxsize=8192)
-def has_call(target: str | None) -> bool:
-    """Whether a job's target, if it has one still, is something to call and wait for."""
-    return target is not None and not isinstance(msgspec.json.decode(target, type=Target), NoopTarget)
-
-
-def _precision(policies: str) -> Precision:
-    return msgspec.json.decode(policies, type=Policies).precision

@@ -2,14 +2,13 @@
 
 from uuid import UUID
 
-import msgspec
-
 from tocsin.db.pool import Record, Session
 from tocsin.domain.errors import Conflict
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule
 from tocsin.store.jobs import no_job
 from tocsin.store.statements import CELL, sql
+from tocsin.store.stored_job import read_policies, read_schedule
 
 
 async def lock_job(session: Session, tenant_id: int, job_id: UUID) -> Record:
@@ -33,13 +32,9 @@ def wrong_state(action: str, job: Record) -> Conflict:
 
 def schedule_of(job: Record) -> Schedule:
     """The schedule that the job has."""
-    return _schedule(job["schedule"])
+    return read_schedule(job["schedule"])
 
 
 def policies_of(job: Record) -> Policies:
     """The policies that the job has."""
-    return _policies(job["policies"])
-
-
-_schedule = msgspec.json.Decoder(Schedule).decode
-_policies = msgspec.json.Decoder(Policies).decode
+    return read_policies(job["policies"])

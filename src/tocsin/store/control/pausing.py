@@ -97,12 +97,17 @@ class Pausing:
                 await session.execute("SELECT pg_notify('tocsin', 'plan ready')")
             return msgspec.structs.replace(missed, fires=[fire for fire in missed.fires if fire.at <= now])
 
-    async def pauses_over(self, shards: Sequence[int], now: Instant) -> tuple[list[Record], Instant | None]:
-        """Jobs of these shards whose pause has ended, and when the next one ends."""
+    async def pauses_over(
+        self, shards: Sequence[int], now: Instant, passed_over: tuple[list[UUID], list[int]] = ([], [])
+    ) -> tuple[list[Record], Instant | None]:
+        """Jobs of these shards whose pause has ended, and when the next one ends. Ids and versions `passed_over` are left
+        out."""
         rows = await self._database.fetch(
-            "SELECT id, tenant_id, paused_until FROM jobs WHERE shard = ANY ($1::smallint[])"
-            " AND paused_until IS NOT NULL ORDER BY paused_until LIMIT 100",
+            "SELECT id, tenant_id, paused_until, version FROM jobs WHERE shard = ANY ($1::smallint[])"
+            " AND paused_until IS NOT NULL AND (id, version) NOT IN (SELECT * FROM unnest($2::uuid[], $3::integer[]))"
+            " ORDER BY paused_until LIMIT 100",
             list(shards),
+            *passed_over,
         )
         over = [row for row in rows if row["paused_until"] <= now]
         return over, rows[len(over)]["paused_until"] if len(over) < len(rows) else None
