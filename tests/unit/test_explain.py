@@ -52,6 +52,7 @@ def test_the_planner_gives_no_reason_that_cannot_be_explained() -> None:
         ({"waits_for": "slot", "limit_key": "db"}, "'db'"),
         ({"waits_for": "rate", "limit_key": "mail", "run_at": NOON + 5 * SECOND}, "12:00:05"),
         ({"state": State.CLAIMED, "run_at": NOON + 2 * SECOND}, "starts it in 2s"),
+        ({"waits_for": "version", "run_at": NOON + 5 * SECOND}, "a worker of a newer version"),
         ({"state": State.CLAIMED}, "about to start"),
         ({"state": State.RUNNING, "started_at": NOON}, "Attempt 1 is running."),
         ({"state": State.RUNNING, "started_at": NOON, "cancel_requested": True}, "asked to stop"),

@@ -140,7 +140,7 @@ def sort_out(claims: Sequence[Claim]) -> tuple[list[Claim], list[tuple[Claim, Un
     readable, unreadable = [], []
     for claim in claims:
         try:
-            claim.work  # noqa: B018 - read here once for all
+            claim.read = work_of(claim.target, claim.policies, claim.overlap)
         except Unreadable as error:
             unreadable.append((claim, error))
         else:

@@ -9,7 +9,7 @@ from datetime import timedelta
 import msgspec
 
 from tocsin.db.pool import Database, Session, UniqueViolation
-from tocsin.domain.errors import Conflict
+from tocsin.domain.errors import Conflict, Unreadable
 from tocsin.domain.instant import Instant, Span
 from tocsin.domain.sealing import CannotOpen, SecretBox
 from tocsin.domain.signature import new_signing_secret
@@ -22,10 +22,6 @@ class SigningSecret(msgspec.Struct, frozen=True):
     secret: bytes
     created_at: Instant
     expires_at: Instant | None
-
-
-class Unreadable(Conflict):
-    """The secret was sealed with a key that is not here."""
 
 
 class WebhookSecretStore:
