@@ -59,3 +59,10 @@ def test_errors_that_differ_only_in_numbers_share_a_fingerprint(one: int, other:
 
 def test_errors_that_differ_in_words_do_not() -> None:
     assert fingerprint("connection refused") != fingerprint("connection reset")
+
+
+@pytest.mark.parametrize(
+    "words", ["the target answered {}", "no OAuth2 token from login.test: it answered {}"]
+)
+def test_errors_that_differ_in_the_status_of_the_answer_do_not(words: str) -> None:
+    assert len({fingerprint(words.format(status)) for status in (401, 404, 410, 500, 503)}) == 5

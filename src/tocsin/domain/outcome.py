@@ -11,7 +11,8 @@ from tocsin.domain.instant import Instant, Span
 from tocsin.domain.lifecycle import State
 from tocsin.domain.policy import TIMEOUT, Retry, backoff, is_retried, may_retry
 
-_VARYING: Final = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
+_VARYING: Final = re.compile(r"(answered \d{3}\b)|0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
+"""What errors of one kind differ in. The status of an answer is no such number, and is kept."""
 
 
 class Verdict(StrEnum):
@@ -104,5 +105,9 @@ def decide(
 
 
 def fingerprint(error: str) -> str:
-    """A short name shared by errors that differ only in numbers and addresses, to group dead letters by."""
-    return hashlib.blake2b(_VARYING.sub("#", error.lower()).encode(), digest_size=6).hexdigest()
+    """A short name shared by errors that differ only in numbers and addresses, to group dead letters by.
+
+    A status tells kinds of errors apart: a 404 and a 503 are two groups.
+    """
+    kind = _VARYING.sub(lambda found: found[1] or "#", error.lower())
+    return hashlib.blake2b(kind.encode(), digest_size=6).hexdigest()
