@@ -197,6 +197,17 @@ async def test_nobody_listening_is_a_connect_failure() -> None:
         assert failure.kind.retryable
 
 
+@pytest.mark.parametrize("addresses", [(LOOPBACK,), (IPv6Address("::1"), LOOPBACK)])
+@on_both_loops
+async def test_the_error_of_a_call_does_not_tell_where_its_name_leads(addresses: tuple[Address, ...]) -> None:
+    """Users learn that nobody listens there; the addresses of a name may be none of their business."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    async with Client(lookup=leads_to(*addresses)) as client:
+        failure = await failure_of(client.fetch(f"http://closed.example:{port}/"))
+        assert failure.detail == "could not connect: Connection refused"
+
+
 @on_both_loops
 async def test_a_target_that_swallows_connections_is_given_up() -> None:
     """When the handshake is never completed, the connect time ends the wait."""

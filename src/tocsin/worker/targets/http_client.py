@@ -12,15 +12,19 @@ Invariants:
 * Redirects are answers, not orders. No proxy is read from the environment. Nothing is decompressed.
 * A connection goes back to the pool only after a whole answer; failure and cancellation close it.
 * A request is written twice only when the first writing provably reached nobody (see `http_connection`).
-* A refusal by policy happens before anything is sent and reads the same whatever listens there.
+* A refusal by policy happens before anything is sent and reads the same whatever listens there. No error names the
+  address that a name led to; the debug log does.
 """
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import Sequence
 from ipaddress import IPv4Address, ip_address
 from typing import Final
+
+import structlog
 
 from tocsin.domain.addresses import Address, AddressPolicy, TargetUrl, unmapped
 from tocsin.worker.targets.http_connection import HttpConnection
@@ -38,6 +42,7 @@ from tocsin.worker.targets.resolver import Resolver
 
 _MAX_ADDRESSES_TRIED: Final = 4
 _TLS_GOODBYE_SECONDS: Final = 1.0
+_log = structlog.get_logger()
 
 
 class HttpClient:
@@ -125,7 +130,10 @@ class HttpClient:
             except TimeoutError:
                 failure = DeliveryFailed(FailureKind.TIMEOUT, f"no connection within {seconds:g} s")
             except OSError as error:
-                failure = DeliveryFailed(FailureKind.CONNECT, f"could not connect: {error.strerror or error}")
+                _log.debug("http.not_connected", host=url.host, address=str(address), error=str(error))
+                failure = DeliveryFailed(
+                    FailureKind.CONNECT, f"could not connect: {reason_of(error) or type(error).__name__}"
+                )
         raise failure
 
     async def _vetted_addresses(self, url: TargetUrl) -> Sequence[Address]:
@@ -184,4 +192,11 @@ def default_ssl_context() -> ssl.SSLContext:
 def _tls_reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
-    return error.strerror or str(error) or "the target closed the connection"
+    if isinstance(error, ssl.SSLError):
+        return error.strerror or str(error)
+    return reason_of(error) or "the target closed the connection"
+
+
+def reason_of(error: OSError) -> str:
+    """What went wrong, in the system's words. An event loop's own words may name the address that was called."""
+    return os.strerror(error.errno) if error.errno else ""
