@@ -69,7 +69,8 @@ class Telemetry:
         self.finished = self._counter("finished", "Executions moved to history, by state", "state")
         self.retried = self._counter("retried", "Failed attempts that will be tried again")
         self.postponed = self._counter(
-            "postponed", "Calls put off without an attempt because their host was failing"
+            "postponed",
+            "Calls put off without an attempt because their host was failing or had no connection free",
         )
         self.reclaimed = self._counter("reclaimed", "Executions taken back from lost workers")
         self.stale_writes = self._counter(
@@ -83,6 +84,9 @@ class Telemetry:
         self.requests = self._counter("http_requests", "API requests, by status", "status")
         self.shards_held = self._gauge("shards_held", "Shard leases held")
         self.held = self._gauge("executions_held", "Claimed executions waiting in memory for their instant")
+        self.in_line = self._gauge(
+            "executions_in_line", "Executions waiting in memory for a connection to their host"
+        )
         self.running = self._gauge("executions_running", "Attempts under way")
         self.saturation = self._gauge("worker_saturation", "Share of the worker's concurrency in use")
 

@@ -95,6 +95,9 @@ class Calls:
         self.ends: dict[asyncio.Task[Any], Instant] = {}
         self.made: list[tuple[UUID, Instant, int]] = []
 
+    def host(self, target: Any) -> None:
+        """Its connections are not limited."""
+
     async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome:
         self.made.append((claim.job_id, claim.fire_at, claim.attempt))
         task = asyncio.current_task()

@@ -85,6 +85,9 @@ class SimulatedCaller:
         self._target = target
         self._awake = awake
 
+    def host(self, target: Any) -> None:
+        """Its connections are not limited."""
+
     async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome:
         hit, outcome = await self._target.answer(claim)
         await self._awake()

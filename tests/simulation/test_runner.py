@@ -58,6 +58,9 @@ class Calls:
     def __init__(self) -> None:
         self.answers: dict[int, asyncio.Future[Outcome]] = {}
 
+    def host(self, target: HttpTarget) -> tuple[str, int]:
+        return target.url, 80
+
     async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome:
         self.answers[claim.token] = asyncio.get_running_loop().create_future()
         return await self.answers[claim.token]

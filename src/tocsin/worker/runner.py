@@ -1,8 +1,10 @@
 """Runs attempts.
 
 A started claim becomes a call to its target: trivial targets inline, the others as one task each, at most
-`concurrency` at a time. Whatever a target does (refuse, hang, answer nonsense, raise) ends as an outcome that
-is handed to the settler. A claim that was lost is abandoned without an outcome: it belongs to somebody else.
+`concurrency` at a time. A call whose host has no connection free stands in line (`host_lines`) and takes no place. When
+its turn comes it counts as started, and its timeout begins.
+
+Whatever a target does (refuse, hang, answer nonsense, raise) ends as an outcome that is handed to the settler. A claim that was lost is abandoned without an outcome: it belongs to somebody else.
 """
 
 import asyncio
@@ -15,14 +17,16 @@ import structlog
 
 from tocsin.clock import Clock
 from tocsin.domain.ids import ExecutionKey, execution_text
-from tocsin.domain.instant import SECOND, Instant
+from tocsin.domain.instant import SECOND, Instant, Span
 from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import HOST, Outcome, Postponed, Verdict
 from tocsin.failpoints import Failpoints
-from tocsin.queue.claims import Claim
+from tocsin.queue.claims import Claim, without
 from tocsin.queue.work import Work
 from tocsin.telemetry import Telemetry
 from tocsin.worker.alarm import Alarm
+from tocsin.worker.host_lines import Host
+from tocsin.worker.line_keeper import LineKeeper
 from tocsin.worker.settler import Settlement, Settler, lost_by_stopping
 
 _log = structlog.get_logger()
@@ -30,6 +34,9 @@ _log = structlog.get_logger()
 
 class Caller(Protocol):
     """Knows how to call one kind of target."""
+
+    def host(self, target: Any) -> Host | None:
+        """Where the call goes, if only so many at once may go there."""
 
     async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome | Postponed:
         """One attempt. `timeout` is in seconds and covers all of it."""
@@ -47,6 +54,7 @@ class Runner:
         failpoints: Failpoints,
         *,
         concurrency: int,
+        host_concurrency: int = 64,
     ) -> None:
         self._callers = callers
         self._settler = settler
@@ -60,6 +68,10 @@ class Runner:
         """Calls that are settled although they may not have ended."""
         self._alarm = Alarm(clock, self._fire)
         self._armed_calls = 0
+        self.line_keeper = LineKeeper(settler, clock, places=concurrency, calls_per_host=host_concurrency)
+        self.line_keeper.free_places = lambda: self.free
+        self.line_keeper.call = self._leave_line
+        self._lines = self.line_keeper.lines
         self.freed: Callable[[], None] = lambda: None
         self.abandoned: Callable[[Claim], None] = lambda _: None
         """Called with a claim whose attempt is over without an outcome."""
@@ -70,8 +82,8 @@ class Runner:
         return self._concurrency - len(self._tasks) - self._armed_calls
 
     def claims(self) -> list[Claim]:
-        """Claims of the attempts under way."""
-        return [*(claim for claim, _ in self._tasks.values()), *self._alarm]
+        """Claims of the attempts under way, about to fire, or in line for their host."""
+        return [*(claim for claim, _ in self._tasks.values()), *self._alarm, *self._lines]
 
     def run(self, claims: Sequence[Claim]) -> None:
         """Begin attempts that have been started in the database; those started ahead, on their instant."""
@@ -115,28 +127,53 @@ class Runner:
             self._settler.put(Settlement(claim, _CANCELLED, now, postponed_to=claim.run_at))
 
     def _begin(self, claims: Sequence[Claim], now: Instant) -> None:
-        self._telemetry.started.inc(len(claims))
-        self._telemetry.lag.observe(
-            [
-                (c.started_at or now) - (c.due_at if c.attempt == 1 and c.waits_for != HOST else c.run_at)
-                for c in claims
-            ]
-        )
         trivial: list[Claim] = []
+        waiting: list[Claim] = []
         for claim in claims:
             if claim.target is None:
                 self._settler.put(Settlement(claim, _CANCELLED, now, reason="job deleted"))
                 continue
-            if claim.work.calls:
-                task = asyncio.create_task(self._attempt(claim))
-                task.add_done_callback(partial(self._over, claim))
-                self._tasks[claim.key, claim.token] = (claim, task)
-            else:
+            if not claim.work.calls:
                 trivial.append(claim)
+            elif (host := self._host(claim.work)) is None or self._lines.enter(host):
+                self._call_out(claim, host)
+            else:
+                waiting.append(claim)
+                self.line_keeper.wait_for(host, claim, now)
+        self._tell_started(without(claims, waiting) if waiting else claims, now)
         if trivial:
             self._settler.put_succeeded(trivial, now)
+        if waiting:
+            self.line_keeper.serve()
+        self._tell_places()
+
+    def _call_out(self, claim: Claim, host: Host | None) -> None:
+        task = asyncio.create_task(self._attempt(claim))
+        task.add_done_callback(partial(self._over, claim, host))
+        self._tasks[claim.key, claim.token] = (claim, task)
+
+    def _tell_started(self, claims: Sequence[Claim], now: Instant) -> None:
+        self._telemetry.started.inc(len(claims))
+        self._telemetry.lag.observe(
+            [(c.started_at or now) - (c.due_at if c.attempt == 1 else c.run_at) for c in claims]
+        )
+
+    def _tell_places(self) -> None:
         self._telemetry.running.set(len(self._tasks))
         self._telemetry.saturation.set(len(self._tasks) / self._concurrency)
+        self._telemetry.in_line.set(len(self._lines))
+
+    def _leave_line(self, host: Host, claim: Claim) -> None:
+        """The host has a connection free: the call goes out, unless it is too late for it."""
+        now = self._clock.now()
+        if claim.deadline_at <= now:
+            self._lose(claim)
+        elif self._not_too_late([claim], now):
+            claim.started_at = claim.fired_at = now
+            self._tell_started([claim], now)
+            self._call_out(claim, host)
+            return
+        self._lines.leave(host)
 
     def expire(self, claim: Claim) -> None:
         """End a claim whose latest start has passed; it was never started."""
@@ -149,6 +186,8 @@ class Runner:
             entry[1].cancel()
         elif self._disarm(claim):
             self._settler.put(Settlement(claim, _CALLED_OFF, self._clock.now()))
+        else:
+            self.line_keeper.stop(claim)
 
     def abandon(self, claim: Claim) -> None:
         """Give up an attempt whose claim was lost."""
@@ -156,7 +195,7 @@ class Runner:
         if entry is not None:
             entry[1].cancel()
             self._telemetry.stale_writes.labels("heartbeat").inc()
-        elif self._disarm(claim):
+        elif self._disarm(claim) or self._lines.drop(claim):
             self._lose(claim)
 
     def _lose(self, claim: Claim) -> None:
@@ -170,8 +209,9 @@ class Runner:
         return dropped
 
     async def drain(self, seconds: float) -> None:
-        """Wait for what is about to fire and for the attempts under way; give up calls that take longer, and give back what
-        has not fired."""
+        """Give back what stands in line. Wait for what is about to fire and for the attempts under way; give up calls that
+        take longer, and give back what has not fired."""
+        self.line_keeper.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._alarm.rung_out()
@@ -194,8 +234,10 @@ class Runner:
             claim.started_at = claim.fired_at = self._clock.now()
         return await self._call(claim, claim.work)
 
-    def _over(self, claim: Claim, attempt: "asyncio.Task[Outcome | Postponed]") -> None:
+    def _over(self, claim: Claim, host: Host | None, attempt: "asyncio.Task[Outcome | Postponed]") -> None:
         """An attempt has an outcome, or was cancelled, which may be before it made its first step."""
+        if host is not None:
+            self._lines.leave(host, self._took(claim, attempt))
         if self._tasks.pop((claim.key, claim.token), None) is None:
             if (claim.key, claim.token) not in self._given_up:
                 self.abandoned(claim)  # the claim is somebody else's, and so is the outcome
@@ -208,7 +250,14 @@ class Runner:
             )
         else:
             self._settler.put(Settlement(claim, outcome, now))
+        self.line_keeper.serve()
         self.freed()
+
+    def _took(self, claim: Claim, attempt: "asyncio.Task[Outcome | Postponed]") -> Span | None:
+        """How long a call took, if it was made."""
+        if attempt.cancelled() or isinstance(attempt.result(), Postponed):
+            return None
+        return max(0, self._clock.now() - (claim.started_at or claim.run_at))
 
     async def _call(self, claim: Claim, work: Work) -> Outcome | Postponed:
         outcome: Outcome | Postponed
@@ -224,6 +273,10 @@ class Runner:
             _log.error("runner.call_failed", execution=execution_text(claim.key), exc_info=error)
             outcome = Outcome(Verdict.FAILED, error=f"internal error: {type(error).__name__}")
         return outcome
+
+    def _host(self, work: Work) -> Host | None:
+        caller = self._callers.get(type(work.target))
+        return None if caller is None else caller.host(work.target)
 
 
 def _calls_among(claims: Sequence[Claim]) -> int:

@@ -7,6 +7,7 @@
        ▼          │
     timetable ─► starter                  work ahead of time: started a moment before its instant, fired on it
                 heartbeat                 long work
+                line_keeper               work that waits for its host
                 stragglers                what was left below the floors
 """
 
@@ -56,6 +57,7 @@ class Worker:
     ) -> None:
         self.rank = Rank(node_id, settings.lease_ttl)
         self._queue = queue
+        self._clock = clock
         self._settings = settings
         self._control = control
         self.timetable = Timetable()
@@ -69,7 +71,13 @@ class Worker:
             pause_gone=self._pause_gone,
         )
         self.runner = Runner(
-            callers, self.settler, clock, telemetry, failpoints, concurrency=settings.concurrency
+            callers,
+            self.settler,
+            clock,
+            telemetry,
+            failpoints,
+            concurrency=settings.concurrency,
+            host_concurrency=settings.host_concurrency,
         )
         self.starter = Starter(queue, self.timetable, self.runner, telemetry, failpoints)
         self.claimer = Claimer(
@@ -97,6 +105,7 @@ class Worker:
         self._settling = Loop(self.settler, clock)
         self._beating = Loop(self.heartbeat, clock)
         self._keeping = Loop(SlotKeeper(queue.slots), clock)
+        self._lining = Loop(self.runner.line_keeper, clock)
         self._look_again = _both(self.claimer.forget_look, self._claiming.wake)
         self._stragglers = Stragglers(queue, self._look_again)
         self._sweeping = Loop(self._stragglers, clock)
@@ -105,7 +114,15 @@ class Worker:
     @property
     def loops(self) -> list[Loop]:
         """What must be running."""
-        return [self._claiming, self._starting, self._settling, self._beating, self._keeping, self._sweeping]
+        return [
+            self._claiming,
+            self._starting,
+            self._settling,
+            self._beating,
+            self._keeping,
+            self._lining,
+            self._sweeping,
+        ]
 
     def heard(self, renewal: Renewal) -> None:
         """The node's heartbeat learned who else works: our share of tenants' limits follows."""
@@ -142,6 +159,7 @@ class Worker:
         self._settling.stop()
         self._beating.stop()
         self._keeping.stop()
+        self._lining.stop()
 
     async def _pause_gone(self, claim: Claim, reason: str) -> bool:
         if self._control is None or claim.target is None:
@@ -154,6 +172,8 @@ class Worker:
         self.settler.settled = self._room_made
         self.settler.requeued = self._look_again
         self.runner.freed = self._room_made
+        self.runner.line_keeper.others_wait = self._others_wait
+        self.runner.line_keeper.wake = self._lining.wake
         self._queue.slots.taken = self._keeping.wake
         self.runner.abandoned = self._abandoned
 
@@ -163,6 +183,11 @@ class Worker:
             self._claiming.wake()
         if self.timetable and self.runner.free == 1:
             self._starting.wake()
+
+    def _others_wait(self) -> bool:
+        """Whether there is work for a place beside what stands in line for a host."""
+        next_at = self.timetable.next_at()
+        return self.claimer.blocked or (next_at is not None and next_at <= self._clock.now())
 
     def _abandoned(self, claim: Claim) -> None:
         """Its slot is not in use any more; whoever waits for it may have it."""

@@ -78,6 +78,14 @@ class HttpCaller:
         self._tokens = TokenSource(client, self._breaker, clock)
         self._urls: OrderedDict[str, TargetUrl] = OrderedDict()
 
+    def host(self, target: HttpTarget) -> tuple[str, int] | None:
+        """The name and port that the request goes to; None if there will be none."""
+        try:
+            url = self._url(target.url)
+        except Refused:
+            return None
+        return url.host, url.port
+
     async def call(self, claim: Claim, target: HttpTarget, timeout: float) -> Outcome | Postponed:
         """Send the request, unless its host is at rest; every way this can end is an outcome."""
         try:

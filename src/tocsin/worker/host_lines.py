@@ -1,0 +1,205 @@
+"""The calls that wait until their host has a connection free.
+
+A worker calls one host only so many times at once. What comes beyond that stands in line here: it holds its claim, and no
+place of the worker. A host's free connection goes to the tenants in turn, and within a tenant to the most urgent that
+stands longest. So a tenant that floods a host delays its own calls.
+
+A line is short: it has about as many as its tenant's share of the connections serves in `SERVED_WITHIN`, and one at
+least. The rest goes back to the queue, where it can be cancelled, expire, or be taken by another worker. `wait` estimates
+when its turn is near. Those waits follow one another at the pace at which the host answers, so executions come back
+in their order.
+
+Invariant: as many calls are counted against a host as `enter` and `next_call` admitted and `leave` has not returned.
+Time is given, never asked for. This module makes no calls and knows nothing of places.
+"""
+
+import heapq
+import random
+from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import count
+from typing import Final
+
+from tocsin.domain.ids import ExecutionKey
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
+from tocsin.queue.claims import Claim
+
+Host = tuple[str, int]
+"""Name and port."""
+
+SERVED_WITHIN: Final[Span] = 2 * SECOND
+LONGEST_STAND: Final[Span] = 5 * SECOND
+"""After this long in line an execution goes back all the same: the host answers more slowly than it did."""
+LONGEST_WAIT: Final[Span] = 30 * SECOND
+"""An execution comes back from the queue after this long at the latest, to see whether the host is quicker by now."""
+_SHORTEST_WAIT: Final[Span] = 200 * MILLISECOND
+_CALL_TAKES_AT_FIRST: Final[Span] = 100 * MILLISECOND
+"""What a call to a host is thought to take before the first one has ended."""
+_SMOOTHED_OVER: Final = 16
+"""How many calls the mean duration of a host's calls looks back."""
+_EARLY: Final = 0.7
+"""Share of the expected wait after which an execution comes back: too early costs two writes, too late an idle connection."""
+
+
+class _Standing:
+    """One execution in line."""
+
+    __slots__ = ("claim", "host", "since")
+
+    def __init__(self, claim: Claim, host: Host, since: Instant) -> None:
+        self.claim = claim
+        self.host = host
+        self.since = since
+
+
+class _Line:
+    """What one tenant has waiting for one host: a heap, the most urgent first, and of these the first that came."""
+
+    __slots__ = ("come_back_at", "heap")
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[int, int, _Standing]] = []
+        self.come_back_at: Instant = 0
+        """When the last one comes back that was sent back to the queue."""
+
+
+class _Host:
+    __slots__ = ("call_takes", "calls", "lines")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.call_takes: Span | None = None
+        self.lines: OrderedDict[int, _Line] = OrderedDict()
+        """By tenant, in the order in which they get the next connections."""
+
+
+class HostLines:
+    """The lines of all hosts on one worker; at most `most_standing` executions stand in them."""
+
+    def __init__(self, calls_per_host: int, most_standing: int) -> None:
+        self.closed = False
+        self._calls_per_host = calls_per_host
+        self._most_standing = most_standing
+        self._hosts: dict[Host, _Host] = {}
+        self._standing: dict[tuple[ExecutionKey, int], _Standing] = {}
+        # Hosts with a connection free and somebody in line; there are some only while the worker is short of places.
+        self._ready: OrderedDict[Host, None] = OrderedDict()
+        self._arrivals = count()
+
+    def __len__(self) -> int:
+        return len(self._standing)
+
+    def __iter__(self) -> Iterator[Claim]:
+        return (standing.claim for standing in self._standing.values())
+
+    def enter(self, host: Host) -> bool:
+        """Count a call to a host, if it has a connection free and no line. Must `leave` afterwards."""
+        known = self._hosts.get(host)
+        if known is None:
+            known = self._hosts[host] = _Host()
+        elif known.lines or known.calls >= self._calls_per_host:
+            return False
+        known.calls += 1
+        return True
+
+    def leave(self, host: Host, took: Span | None = None) -> None:
+        """A call is over. `took` is how long it was under way, if that tells how quickly the host answers."""
+        known = self._hosts[host]
+        known.calls -= 1
+        if took is not None:
+            mean = took if known.call_takes is None else known.call_takes
+            known.call_takes = mean + (took - mean) // _SMOOTHED_OVER
+        self._note_ready(host, known)
+
+    def stand(self, host: Host, claim: Claim, now: Instant) -> bool:
+        """Stand in line. False if the line is full: the execution has to wait in the queue."""
+        known = self._hosts[host]
+        line = known.lines.get(claim.tenant_id)
+        standing = 0 if line is None else len(line.heap)
+        if self.closed or len(self._standing) >= self._most_standing or standing >= self._length(known):
+            return False
+        if line is None:
+            line = known.lines[claim.tenant_id] = _Line()
+        entry = self._standing[claim.key, claim.token] = _Standing(claim, host, now)
+        heapq.heappush(line.heap, (claim.priority, next(self._arrivals), entry))
+        self._note_ready(host, known)
+        return True
+
+    def next_call(self) -> tuple[Host, Claim] | None:
+        """Take the next one out of line whose host has a connection free, and count its call. Must `leave` afterwards."""
+        if not self._ready:
+            return None
+        host, _ = self._ready.popitem(last=False)
+        known = self._hosts[host]
+        tenant_id, line = known.lines.popitem(last=False)
+        entry = heapq.heappop(line.heap)[2]
+        if line.heap:
+            known.lines[tenant_id] = line  # behind the other tenants
+        del self._standing[entry.claim.key, entry.claim.token]
+        known.calls += 1
+        self._note_ready(host, known)
+        return host, entry.claim
+
+    def drop(self, claim: Claim) -> bool:
+        """Take an execution out of line that must not call any more. Whether it stood there."""
+        entry = self._standing.pop((claim.key, claim.token), None)
+        if entry is None:
+            return False
+        known = self._hosts[entry.host]
+        line = known.lines[entry.claim.tenant_id]
+        line.heap = [other for other in line.heap if other[2] is not entry]
+        heapq.heapify(line.heap)
+        if not line.heap:
+            del known.lines[entry.claim.tenant_id]
+        self._note_ready(entry.host, known)
+        return True
+
+    def overstayed(self, now: Instant) -> list[tuple[Host, Claim]]:
+        """Take out those that go back to the queue: too late to start, longest in line, or too many for the host's pace."""
+        leaving = [entry for entry in self._standing.values() if _overstayed(entry, now)]
+        for known in self._hosts.values():
+            length = self._length(known)
+            for line in known.lines.values():
+                if len(line.heap) > length:
+                    leaving += [entry for *_, entry in sorted(line.heap)[length:]]
+        return [(entry.host, entry.claim) for entry in leaving if self.drop(entry.claim)]
+
+    def wait(self, host: Host, tenant_id: int, now: Instant) -> Span:
+        """How long an execution should wait in the queue until its turn is near."""
+        known = self._hosts.get(host)
+        line = None if known is None else known.lines.get(tenant_id)
+        if known is None or line is None:
+            return _SHORTEST_WAIT + round(SECOND * random.random())
+        pace = round(self._pace(known) * _EARLY)
+        come_back_at = max(line.come_back_at, now + len(line.heap) * pace) + pace
+        if come_back_at - now > LONGEST_WAIT:
+            return round(LONGEST_WAIT * (1 + random.random()) / 2)
+        line.come_back_at = come_back_at
+        return max(come_back_at - now, _SHORTEST_WAIT)
+
+    def close(self) -> list[Claim]:
+        """Let nobody stand any more. Returns those that stood."""
+        self.closed = True
+        return [claim for claim in list(self) if self.drop(claim)]
+
+    def _pace(self, known: _Host) -> Span:
+        """How long it takes between two turns of one tenant."""
+        takes = _CALL_TAKES_AT_FIRST if known.call_takes is None else known.call_takes
+        return takes * max(1, len(known.lines)) // self._calls_per_host
+
+    def _length(self, known: _Host) -> int:
+        """How many of one tenant may stand in line."""
+        return min(max(1, SERVED_WITHIN // max(1, self._pace(known))), max(1, self._most_standing // 4))
+
+    def _note_ready(self, host: Host, known: _Host) -> None:
+        if known.lines and known.calls < self._calls_per_host:
+            self._ready.setdefault(host)
+            return
+        self._ready.pop(host, None)
+        if not known.lines and not known.calls:
+            del self._hosts[host]
+
+
+def _overstayed(entry: _Standing, now: Instant) -> bool:
+    too_late = entry.claim.start_by is not None and entry.claim.start_by <= now
+    return too_late or now - entry.since >= LONGEST_STAND
