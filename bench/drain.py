@@ -28,7 +28,8 @@ from tocsin.db.pool import open_database
 from tocsin.domain.instant import SECOND
 from tocsin.domain.policy import Limit, Overlap, Policies
 from tocsin.domain.target import Target
-from tocsin.queue.lanes import Allotment, Lane
+from tocsin.queue.allotment import Allotment
+from tocsin.queue.lanes import Lane
 from tocsin.queue.postgres import PostgresQueue
 
 LANE = Lane("default", 5, 1)

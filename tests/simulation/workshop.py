@@ -15,8 +15,8 @@ from tocsin.domain.lifecycle import State
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule, rule_of
 from tocsin.domain.target import NoopTarget
+from tocsin.queue.allotment import NO_DEFICITS, allot
 from tocsin.queue.claims import Again, Claim, Finish
-from tocsin.queue.lanes import allot
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.store.control.cancelling import Cancelling
 from tocsin.store.control.pausing import Pausing
@@ -89,7 +89,7 @@ class Workshop:
         """What a claimer's turn takes, all under one token."""
         now = self.time.now()
         views = [view for view in await worker.peek(now) if view.next_run_at <= now + ahead]
-        return await worker.claim(allot(views, take), now + ahead, next(self._tokens), now)
+        return await worker.claim(allot(NO_DEFICITS, views, take)[0], now + ahead, next(self._tokens), now)
 
     def again(self, claim: Claim, in_: Span = SECOND) -> Again:
         """The settlement of an attempt that failed and may be repeated."""

@@ -24,8 +24,8 @@ from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import HOUR, MINUTE, SECOND
 from tocsin.domain.outcome import Attempt, Verdict
 from tocsin.failpoints import Failpoints
+from tocsin.queue.allotment import NO_DEFICITS, allot
 from tocsin.queue.claims import Again, Claim, Finish
-from tocsin.queue.lanes import allot
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.leaser import Leases
 from tocsin.scheduler.reclaimer import Reclaimer
@@ -373,7 +373,7 @@ class Rush:
             if not ready:
                 return False
             claims = await queue.claim(
-                allot(ready, self._rng.choice((3, 20, 60))), now, secrets.randbits(62), now
+                allot(NO_DEFICITS, ready, self._rng.choice((3, 20, 60)))[0], now, secrets.randbits(62), now
             )
             if claims and self._rng.random() < 0.05:
                 return True  # the worker dies with what it has claimed

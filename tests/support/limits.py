@@ -17,8 +17,9 @@ from tocsin.domain.job import Definition
 from tocsin.domain.policy import Limit, Overlap, Policies
 from tocsin.domain.schedule import Schedule
 from tocsin.domain.target import NoopTarget
+from tocsin.queue.allotment import Allotment
 from tocsin.queue.claims import Claim, Overdue, Requeue
-from tocsin.queue.lanes import Allotment, Lane
+from tocsin.queue.lanes import Lane
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.store.jobs import JobStore, NewJob
 

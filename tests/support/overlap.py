@@ -21,8 +21,9 @@ from tocsin.domain.outcome import Attempt, Verdict
 from tocsin.domain.policy import Overlap, Policies, Retry
 from tocsin.domain.schedule import Schedule
 from tocsin.domain.target import NoopTarget
+from tocsin.queue.allotment import Allotment
 from tocsin.queue.claims import Again, Claim, Finish
-from tocsin.queue.lanes import Allotment, Lane
+from tocsin.queue.lanes import Lane
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.store.jobs import JobStore, NewJob
 

@@ -15,9 +15,9 @@ from tocsin.worker import alarm
 from tocsin.worker.alarm import Alarm, LoopTimer
 
 
-def claim_at(run_at: Instant, policies: str = "{}") -> Claim:
+def claim_at(run_at: Instant, policies: str = "{}", tenant: int = 1, priority: int = 5) -> Claim:
     return Claim(
-        new_job_id(run_at), run_at, 1, "default", 5, run_at, run_at, None, run_at, run_at, 1, 0, None, None, None,
+        new_job_id(run_at), run_at, tenant, "default", priority, run_at, run_at, None, run_at, run_at, 1, 0, None, None, None,
         None, NOOP, policies, 1, 7,
     )  # fmt: skip
 
@@ -208,3 +208,19 @@ def test_a_clock_that_was_set_back_and_forth_is_noticed_within_a_second() -> Non
     clock.advance(3601 * SECOND)
     ringing._ring()
     assert fired == [mine]
+
+
+def test_a_crowd_at_one_instant_fires_by_priority_and_tenants_take_turns(
+    play: Callable[[Story], None],
+) -> None:
+    async def story(ringing: Alarm, clock: DatabaseClock, fired: list[tuple[Instant, Claim]]) -> None:
+        instant = clock.now() + 20 * MILLISECOND
+        ringing.set([claim_at(instant) for _ in range(2000)])
+        ringing.set([claim_at(instant, tenant=2), claim_at(instant, tenant=3, priority=0)])
+        await ringing.rung_out()
+        order = [claim.tenant_id for _, claim in fired]
+        assert len(order) == 2002
+        assert order[0] == 3
+        assert order.index(2) < 500, "it fires with the first of them"
+
+    play(story)

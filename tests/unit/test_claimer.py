@@ -1,6 +1,7 @@
 """How much the claimer takes, beside what its worker holds already."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -11,12 +12,14 @@ import pytest
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND
 from tocsin.failpoints import Failpoints
+from tocsin.queue.allotment import Allotment
 from tocsin.queue.claims import Claim
-from tocsin.queue.lanes import Allotment, Lane, LaneView
+from tocsin.queue.lanes import Lane, LaneView
 from tocsin.queue.shares import Rank, TenantShares
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
 from tocsin.worker.claimer import Claimer
+from tocsin.worker.places import Places
 from tocsin.worker.timetable import Timetable
 
 NOW = 1_000_000 * SECOND
@@ -45,20 +48,21 @@ def run(held: Sequence[Claim]) -> tuple[list[Allotment], Report]:
     return queue.asked, report
 
 
-def _claimer(queue: Any, held: Sequence[Claim] = ()) -> Claimer:
+def _claimer(queue: Any, held: Sequence[Claim] = (), free: int = 1000, held_max: int = 10_000) -> Claimer:
     timetable = Timetable()
     timetable.add(held)
-    idle: Any = SimpleNamespace(free=1000, backlog=0, claims=lambda: (), expire=None)
+    idle: Any = SimpleNamespace(free=free, backlog=0, claims=lambda: (), run=lambda _: None, expire=None)
     return Claimer(
         queue,
         timetable,
         idle,
+        Places(idle),
         idle,
         Telemetry(),
         Failpoints(),
         ahead=2.0,
         batch=BATCH,
-        held_max=10_000,
+        held_max=held_max,
         shares=TenantShares(Rank(1, 1.0)),
     )
 
@@ -111,8 +115,68 @@ def test_a_look_that_failed_is_made_up_for() -> None:
     assert claimer._views == []
 
 
-def _claim(number: int, run_at: int) -> Claim:
-    """A gated claim, told apart by its fire time."""
+class Lanes(Queue):
+    """Lanes that are due at some instant and never run dry."""
+
+    def __init__(self, **due: tuple[Lane, int]) -> None:
+        super().__init__()
+        self.due = due.values()
+
+    async def peek(self, *_: object) -> list[LaneView]:
+        return [LaneView(lane, 1, run_at) for lane, run_at in self.due]
+
+    async def claim(self, allotments: Sequence[Allotment], *_: object) -> list[Claim]:
+        self.asked = list(allotments)
+        return [_claim(0, NOW, lane=lane) for lane, take in allotments for _ in range(take)]
+
+
+def test_a_queued_execution_has_its_turn_beside_a_crowd_that_was_claimed_ahead() -> None:
+    crowd = [_claim(number, NOW, overlap=None, target=CALL) for number in range(600)]
+    queue = Lanes(quiet=(QUIET, NOW))
+    claimer = _claimer(queue, crowd, free=10)
+    asyncio.run(claimer.run_once(NOW))
+    assert queue.asked == [Allotment(QUIET, 5)]
+    queue.asked = []
+    queue.due = [(FLOOD, NOW)]
+    claimer = _claimer(queue, crowd, free=10)
+    asyncio.run(claimer.run_once(NOW))
+    assert queue.asked == [], "what the tenant has in hand comes before what it has in the queue"
+
+
+def test_memory_that_is_full_of_one_tenants_herd_keeps_nothing_due_out() -> None:
+    herd = [_claim(number, NOW + SECOND, overlap=None, target=CALL) for number in range(500)]
+    queue = Lanes(quiet=(QUIET, NOW))
+    asyncio.run(_claimer(queue, herd, held_max=500).run_once(NOW))
+    assert queue.asked == [Allotment(QUIET, BATCH)]
+
+
+def test_no_tenant_fills_the_memory_alone() -> None:
+    herd = [_claim(number, NOW + SECOND, overlap=None, target=CALL) for number in range(420)]
+    queue = Lanes(flood=(FLOOD, NOW + SECOND), quiet=(QUIET, NOW + SECOND))
+    asyncio.run(_claimer(queue, herd, held_max=480).run_once(NOW))
+    assert queue.asked == [Allotment(QUIET, 60)]
+
+
+def test_over_many_claims_tenants_share_the_places_that_become_free() -> None:
+    lanes = [Lane("default", 5, tenant) for tenant in range(10)]
+    queue = Lanes(**{str(lane.tenant_id): (lane, NOW) for lane in lanes})
+    runner: Any = SimpleNamespace(free=0, backlog=0, claims=lambda: (), run=lambda _: None, expire=None)
+    claimer = _claimer(queue)
+    claimer._runner, claimer._places = runner, Places(runner)
+    taken: Counter[Lane] = Counter()
+    for free in (1, 3, 0, 7, 2) * 100:
+        runner.free, queue.asked = free, []
+        asyncio.run(claimer.run_once(NOW))
+        taken.update(dict(queue.asked))
+    assert taken.total() == 1300
+    assert all(abs(taken[lane] - 130) <= 1 for lane in lanes)
+
+
+CALL = '{"kind":"http","url":"https://example.com/"}'
+
+
+def _claim(number: int, run_at: int, lane: Lane = FLOOD, **values: object) -> Claim:
+    """A claim, gated unless told otherwise, told apart by its fire time."""
     nothing = dict.fromkeys(Claim.__struct_fields__)
-    known = {"job_id": UUID(int=1), "fire_at": number, "tenant_id": 1, "run_at": run_at, "overlap": "skip"}
-    return Claim(**nothing | known)
+    known = lane._asdict() | {"job_id": UUID(int=1), "fire_at": number, "run_at": run_at, "overlap": "skip"}
+    return Claim(**nothing | known | values)

@@ -1,87 +1,13 @@
-"""Sharing a worker's capacity between lanes, and floors that never hide what is ready."""
-
-from collections import Counter
+"""Floors never hide what is ready."""
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.domain.instant import MILLISECOND, SECOND
-from tocsin.queue.lanes import BOTTOM, Allotment, Floors, Lane, LaneView, allot
+from tocsin.queue.lanes import BOTTOM, Floors, Lane
 
 NOW = 1_900_000_000 * SECOND
-lanes = st.builds(Lane, st.sampled_from(("default", "slow")), st.integers(0, 10), st.integers(1, 30))
-
-
-@st.composite
-def views(draw: st.DrawFn) -> list[LaneView]:
-    chosen = draw(st.lists(lanes, unique=True, max_size=40))
-    weights = {lane.tenant_id: draw(st.integers(1, 1000)) for lane in chosen}
-    return [LaneView(lane, weights[lane.tenant_id], NOW) for lane in chosen]
-
-
-capacities = st.integers(0, 2000)
-
-
-@given(views(), capacities)
-def test_no_more_is_allotted_than_there_is_room(given_views: list[LaneView], capacity: int) -> None:
-    allotments = allot(given_views, capacity)
-    assert sum(allotment.take for allotment in allotments) <= capacity
-    assert all(allotment.take > 0 for allotment in allotments)
-    assert len({allotment.lane for allotment in allotments}) == len(allotments)
-
-
-@given(views(), capacities)
-def test_every_lane_of_the_most_urgent_priority_gets_one_where_there_is_room_for_all(
-    given_views: list[LaneView], capacity: int
-) -> None:
-    assume(given_views)
-    urgent = min(view.lane.priority for view in given_views)
-    level = [view.lane for view in given_views if view.lane.priority == urgent]
-    assume(capacity >= len(level))
-    assert set(level) <= {allotment.lane for allotment in allot(given_views, capacity)}
-
-
-@given(views(), capacities)
-def test_a_less_urgent_lane_gets_nothing_while_a_more_urgent_one_goes_without(
-    given_views: list[LaneView], capacity: int
-) -> None:
-    taken = {allotment.lane for allotment in allot(given_views, capacity)}
-    without = [view.lane.priority for view in given_views if view.lane not in taken]
-    if without:
-        assert all(lane.priority <= min(without) for lane in taken)
-
-
-@given(st.lists(st.integers(1, 20), min_size=1, max_size=20), st.integers(1000, 50_000))
-def test_lanes_of_one_priority_share_by_weight(weights: list[int], capacity: int) -> None:
-    level = [LaneView(Lane("default", 5, tenant), weight, NOW) for tenant, weight in enumerate(weights)]
-    for view, allotment in zip(level, allot(level, capacity), strict=True):
-        assert abs(allotment.take - capacity * view.weight / sum(weights)) <= len(weights)
-
-
-@given(views(), capacities, st.dictionaries(st.integers(1, 30), st.integers(0, 50)))
-def test_a_tenant_with_a_cap_stays_below_it_over_all_its_lanes(
-    given_views: list[LaneView], capacity: int, caps: dict[int, int]
-) -> None:
-    taken: Counter[int] = Counter()
-    for lane, take in allot(given_views, capacity, caps):
-        taken[lane.tenant_id] += take
-    assert all(taken[tenant] <= cap for tenant, cap in caps.items())
-
-
-def test_a_heavy_tenant_cannot_keep_a_light_one_out() -> None:
-    level = [LaneView(Lane("default", 5, 1), 1000, NOW)]
-    level += [LaneView(Lane("default", 5, tenant), 1, NOW) for tenant in range(2, 22)]
-    taken = dict(allot(level, 21))
-    assert taken == dict.fromkeys([view.lane for view in level], 1)
-
-
-def test_nothing_is_allotted_where_there_is_nothing() -> None:
-    assert allot([], 100) == []
-    assert allot([LaneView(Lane("default", 5, 1), 1, NOW)], 0) == []
-    assert allot([LaneView(Lane("default", 5, 1), 1, NOW)], 7) == [Allotment(Lane("default", 5, 1), 7)]
-
-
 LANE = Lane("default", 5, 1)
 spans = st.integers(0, 40 * SECOND)
 moves = st.lists(

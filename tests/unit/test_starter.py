@@ -2,6 +2,7 @@
 order."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,12 +13,16 @@ from tocsin.domain.ids import new_job_id
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim
+from tocsin.queue.lanes import Lane, LaneView
 from tocsin.service import Report
 from tocsin.telemetry import Telemetry
+from tocsin.worker.places import Places
 from tocsin.worker.starter import Starter
 from tocsin.worker.timetable import Timetable
 
 NOW = 1_000_000 * SECOND
+CALL = '{"kind":"http","url":"https://example.com/"}'
+FLOOD, QUIET, URGENT = Lane("default", 5, 1), Lane("default", 5, 2), Lane("default", 0, 3)
 
 
 class Queue:
@@ -60,17 +65,25 @@ class Bed:
 
     def __init__(self) -> None:
         self.queue, self.timetable, self.runner = Queue(), Timetable(), Runner()
-        parts: Any = (self.queue, self.timetable, self.runner)
+        self.places = Places(self.runner)
+        parts: Any = (self.queue, self.timetable, self.runner, self.places)
         self.starter = Starter(*parts, Telemetry(), Failpoints())
 
     def run(self, at: Instant) -> Report:
         return asyncio.run(self.starter.run_once(NOW + at))
 
-    def add(self, run_at: Instant, limit_key: str | None = None, start_by: Instant | None = None) -> Claim:
+    def add(
+        self,
+        run_at: Instant,
+        limit_key: str | None = None,
+        start_by: Instant | None = None,
+        lane: Lane = FLOOD,
+        target: str = '{"kind":"noop"}',
+    ) -> Claim:
         at = NOW + run_at
         claim = Claim(
-            new_job_id(at), at, 1, "default", 5, at, at, None, at, at, 1, 0, None, None, None, None,
-            '{"kind":"noop"}', "{}", 1, 7,
+            new_job_id(at), at, lane.tenant_id, lane.queue, lane.priority, at, at, None, at, at, 1, 0, None, None, None, None,
+            target, "{}", 1, 7,
         )  # fmt: skip
         claim.limit_key = limit_key
         claim.start_by = start_by
@@ -163,3 +176,74 @@ def test_it_looks_at_the_clock_every_second_while_something_is_held() -> None:
         bed.run(-3600 * SECOND).again_at == NOW - 3599 * SECOND
     )  # as if the clock was set back since the claim
     assert bed.run(-SECOND // 2).again_at == NOW - 25 * MILLISECOND
+
+
+def full_bed(**lanes: tuple[Lane, int]) -> Bed:
+    """A starter that holds so many calls of some lanes, all due at one instant, and has ten places."""
+    bed = Bed()
+    for lane, count in lanes.values():
+        for _ in range(count):
+            bed.add(0, lane=lane, target=CALL)
+    return bed
+
+
+def ran(bed: Bed) -> Counter[int]:
+    """How many of each tenant run."""
+    return Counter(claim.tenant_id for claim in bed.runner.ran)
+
+
+def test_a_single_execution_does_not_wait_behind_a_crowd_of_another_tenant() -> None:
+    bed = full_bed(flood=(FLOOD, 600), quiet=(QUIET, 1))
+    bed.run(0)
+    assert ran(bed) == {FLOOD.tenant_id: 9, QUIET.tenant_id: 1}
+
+
+def test_the_more_urgent_one_comes_first_although_it_was_claimed_last() -> None:
+    bed = full_bed(flood=(FLOOD, 600), urgent=(URGENT, 4))
+    bed.run(0)
+    assert ran(bed) == {FLOOD.tenant_id: 6, URGENT.tenant_id: 4}
+
+
+def test_tenants_share_the_places_that_become_free_by_weight() -> None:
+    bed = full_bed(flood=(FLOOD, 600), heavy=(QUIET, 600))
+    bed.places.learn([LaneView(FLOOD, 1, NOW), LaneView(QUIET, 4, NOW)])
+    for room in (1, 2, 3, 1, 7, 1) * 10:
+        bed.runner.free = room
+        bed.run(0)
+    assert abs(ran(bed)[QUIET.tenant_id] - 150 * 4 / 5) <= 2
+
+
+def test_what_was_claimed_ahead_leaves_its_share_of_places_to_what_is_queued() -> None:
+    bed = full_bed(flood=(FLOOD, 600))
+    bed.places.queued = [LaneView(QUIET, 1, NOW)]
+    left: list[bool] = []
+    bed.starter.left_places = lambda: left.append(True)
+    assert bed.run(0).done == 5
+    assert left == [True]
+    bed.runner.free = 5
+    assert bed.run(0).again_at == NOW + 5 * MILLISECOND, (
+        "it asks without a pause for places that are not its own"
+    )
+    assert ran(bed) == {FLOOD.tenant_id: 5}
+
+
+def test_all_places_are_left_to_what_is_queued_and_more_urgent() -> None:
+    bed = full_bed(flood=(FLOOD, 600))
+    bed.places.queued = [LaneView(URGENT, 1, NOW)]
+    bed.run(0)
+    assert ran(bed) == {}
+    assert bed.places.urgent(bed.timetable.due(NOW))
+    bed.places.queued = ()
+    bed.run(0)
+    assert ran(bed) == {FLOOD.tenant_id: 10}
+
+
+def test_a_start_without_an_answer_is_asked_for_again_although_it_fills_all_places() -> None:
+    bed = full_bed(flood=(FLOOD, 600))
+    bed.queue.away = True
+    with pytest.raises(Unavailable):
+        bed.run(0)
+    assert bed.places.free == 0
+    bed.queue.away = False
+    bed.run(0)
+    assert ran(bed) == {FLOOD.tenant_id: 10}

@@ -8,9 +8,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tocsin.domain.instant import MILLISECOND, SECOND
 from tocsin.queue.claims import Claim
+from tocsin.queue.lanes import Lane
 from tocsin.worker.timetable import CROWD_STARTED_BEFORE, EXACT_STARTED_BEFORE, STARTED_BEFORE, Timetable
 
 instants = st.integers(0, 2 * STARTED_BEFORE)
+KNOWN: dict[str, object] = {"job_id": UUID(int=1), "queue": "default", "priority": 5, "tenant_id": 1}
 
 
 class TimetableWalk(RuleBasedStateMachine):
@@ -20,24 +22,32 @@ class TimetableWalk(RuleBasedStateMachine):
         super().__init__()
         self.timetable = Timetable()
         self.waiting: list[Claim] = []
-        self.number = 0
+        self.number = self.now = self.lined_up = 0
 
-    @rule(times=st.lists(instants, max_size=5))
-    def add(self, times: list[int]) -> None:
+    @rule(times=st.lists(st.tuples(instants, st.integers(1, 3)), max_size=5))
+    def add(self, times: list[tuple[int, int]]) -> None:
         claims = []
-        for time in times:
+        for time, tenant in times:
             self.number += 1
-            claims.append(claim(self.number, time))
-        before = min(map(begins, self.waiting), default=None)
+            claims.append(claim(self.number, time, tenant_id=tenant))
+        before = self.timetable.next_at()
         earlier = self.timetable.add(claims)
         self.waiting += claims
         assert earlier == (bool(times) and (before is None or min(map(begins, claims)) < before))
 
-    @rule(now=instants, limit=st.integers(0, 6))
-    def pop_due(self, now: int, limit: int) -> None:
-        due = self.timetable.pop_due(now, limit)
-        expected = [c for c in self.waiting if begins(c) <= now]
-        assert due == sorted(expected, key=lambda c: (c.run_at, c.fire_at))[:limit]
+    @rule(passes=st.integers(0, STARTED_BEFORE // 2), limit=st.integers(0, 6))
+    def take_due(self, passes: int, limit: int) -> None:
+        self.now += passes
+        expected: dict[Lane, list[Claim]] = {}
+        for waiting in sorted(self.waiting, key=lambda c: (max(begins(c), self.lined_up), c.fire_at)):
+            if begins(waiting) <= self.now:
+                expected.setdefault(lane_of(waiting), []).append(waiting)
+        counts = self.timetable.due(self.now)
+        self.lined_up = self.now
+        assert counts == {lane: len(claims) for lane, claims in expected.items()}
+        due = self.timetable.take_due(dict.fromkeys(counts, limit))
+        assert {c.fire_at for c in due} <= {c.fire_at for claims in expected.values() for c in claims}
+        assert len(due) == sum(min(limit, len(claims)) for claims in expected.values())
         self.waiting = [c for c in self.waiting if c not in due]
 
     @rule()
@@ -50,7 +60,8 @@ class TimetableWalk(RuleBasedStateMachine):
         assert len(self.timetable) == len(self.waiting)
         assert bool(self.timetable) == bool(self.waiting)
         assert {c.fire_at for c in self.timetable} == {c.fire_at for c in self.waiting}
-        assert self.timetable.next_at() == min(map(begins, self.waiting), default=None)
+        first, next_at = min(map(begins, self.waiting), default=None), self.timetable.next_at()
+        assert next_at == first or (next_at is not None and first is not None and next_at < first <= self.now)
 
 
 TestTimetableWalk = TimetableWalk.TestCase
@@ -60,7 +71,7 @@ TestTimetableWalk = TimetableWalk.TestCase
 def test_claims_of_one_instant_keep_their_order(times: list[int]) -> None:
     timetable = Timetable()
     timetable.add([claim(number, time) for number, time in enumerate(times)])
-    popped = timetable.pop_due(2 * STARTED_BEFORE, len(times))
+    popped = pop(timetable, 2 * STARTED_BEFORE, len(times))
     assert [c.fire_at for c in popped] == [n for n, _ in sorted(enumerate(times), key=lambda pair: pair[1])]
 
 
@@ -80,8 +91,8 @@ def test_a_start_is_asked_for_a_moment_before_the_instant_unless_others_may_wait
         timetable = Timetable()
         timetable.add([claim(1, DUE, **values)])
         assert timetable.next_at() == DUE - before
-        assert timetable.pop_due(DUE - before - 1, 1) == []
-        assert len(timetable.pop_due(DUE - before, 1)) == 1
+        assert pop(timetable, DUE - before - 1, 1) == []
+        assert len(pop(timetable, DUE - before, 1)) == 1
 
 
 def test_the_larger_a_crowd_the_earlier_it_begins() -> None:
@@ -100,10 +111,10 @@ def test_a_crowd_leaves_before_its_instant_and_only_the_crowd() -> None:
     other = claim(5000, DUE - 10 * MILLISECOND, target=NOOP)
     timetable.add([*crowd, other])
     begin = DUE - 105 * MILLISECOND
-    assert timetable.pop_due(begin - 1, 10_000) == []
-    assert timetable.pop_due(begin, 1500) == crowd[:1500]
-    assert timetable.pop_due(begin, 1500) == crowd[1500:]
-    assert timetable.pop_due(begin, 1500) == []
+    assert pop(timetable, begin - 1, 10_000) == []
+    assert pop(timetable, begin, 1500) == crowd[:1500]
+    assert pop(timetable, begin, 1500) == crowd[1500:]
+    assert pop(timetable, begin, 1500) == []
     assert timetable.next_at() == begins(other)
     assert list(timetable) == [other]
 
@@ -121,23 +132,62 @@ def test_a_crowd_of_calls_begins_no_earlier_than_one_and_what_others_may_wait_fo
 def test_what_joins_a_crowd_that_has_left_is_started_in_its_time() -> None:
     timetable = Timetable()
     timetable.add([claim(number, DUE, target=NOOP) for number in range(1000)])
-    timetable.pop_due(DUE, 1000)
+    pop(timetable, DUE, 1000)
     late = claim(1001, DUE, target=NOOP)
     assert timetable.add([late])
     assert timetable.next_at() == begins(late)
-    assert timetable.pop_due(begins(late), 10) == [late]
+    assert pop(timetable, begins(late), 10) == [late]
 
 
 def test_late_at_the_gate_is_what_is_gated_due_and_not_taken_out() -> None:
     timetable = Timetable()
     gated = [claim(number, DUE + number % 2, target=NOOP, overlap="skip") for number in range(10)]
     timetable.add([*gated, *(claim(number, DUE, target=NOOP) for number in range(10, 20))])
-    assert [timetable.late_at_gate(now) for now in (DUE - 1, DUE, DUE + 1)] == [0, 5, 10]
+    assert [timetable.late_at_gate(now) for now in (DUE - 1, DUE)] == [0, 5]
     assert timetable.gated == 10
-    timetable.pop_due(DUE, 20)
+    pop(timetable, DUE, 20)
     assert timetable.gated == timetable.late_at_gate(DUE + 1) == 5
     timetable.pop_all()
     assert timetable.gated == timetable.late_at_gate(DUE + 1) == 0
+
+
+def test_what_reaches_its_time_comes_before_a_crowd_that_begins_early() -> None:
+    timetable = Timetable()
+    crowd = [claim(number, DUE, target=NOOP) for number in range(3000)]
+    timetable.add(crowd)
+    now = DUE - 105 * MILLISECOND
+    in_time = claim(5000, now, tenant_id=2, target=NOOP)
+    timetable.add([in_time])
+    assert timetable.due(now) == {lane_of(in_time): 1}
+    assert pop(timetable, now, 1001) == [in_time, *crowd[:1000]]
+    assert timetable.due(DUE) == {lane_of(crowd[0]): 2000}
+
+
+def test_those_that_need_a_place_are_known() -> None:
+    timetable = Timetable()
+    for number, (target, limit_key) in enumerate(
+        ((NOOP, None), (WEBHOOK, None), (WEBHOOK, "k"), (NOOP, "k"))
+    ):
+        timetable.add([claim(number, DUE, target=target, limit_key=limit_key)])
+    timetable.due(DUE - 1)
+    assert timetable.due_calls == 1, "what others may wait for is not due before its instant"
+    timetable.due(DUE)
+    assert timetable.due_calls == 2
+    pop(timetable, DUE, 9)
+    assert (timetable.due_calls, timetable.late_at_gate(DUE)) == (0, 0)
+
+
+def pop(timetable: Timetable, now: int, limit: int) -> list[Claim]:
+    """What leaves if there is room for so many: what has reached its time first, then those of a crowd."""
+    takes = {}
+    for lane, count in timetable.due(now).items():
+        takes[lane] = min(count, limit - sum(takes.values()))
+    due = timetable.take_due(takes)
+    return due + timetable.take_early(now, limit - len(due))
+
+
+def lane_of(waiting: Claim) -> Lane:
+    return Lane(waiting.queue, waiting.priority, waiting.tenant_id)
 
 
 def begins(waiting: Claim) -> int:
@@ -148,4 +198,4 @@ def begins(waiting: Claim) -> int:
 def claim(number: int, run_at: int, **values: object) -> Claim:
     """A claim told apart by its fire time."""
     nothing = dict.fromkeys(Claim.__struct_fields__)
-    return Claim(**nothing | {"job_id": UUID(int=1), "fire_at": number, "run_at": run_at} | values)
+    return Claim(**nothing | KNOWN | {"fire_at": number, "run_at": run_at} | values)

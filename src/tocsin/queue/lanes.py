@@ -1,7 +1,7 @@
-"""Whose turn it is: lanes, their floors, and how a worker's free capacity is shared between them.
+"""Lanes and their floors.
 
-A lane is one (queue, priority, tenant). The database says which lanes have something due; `allot` decides how
-much to take from each, as a pure function, so that fairness is tested without a database.
+A lane is one (queue, priority, tenant). The database says which lanes have something due; `allotment` decides how
+much to take from each.
 
 A floor is an instant below which a lane is known to hold nothing ready. Claims enter the index at the floor,
 so entries of rows that are dead but not yet vacuumed (somebody holds a transaction open) are not walked again
@@ -11,8 +11,7 @@ little behind the clock, and every half minute a look goes below them, beside th
 before, now and then to the bottom.
 """
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, has_passed
@@ -43,44 +42,6 @@ class LaneView(NamedTuple):
     fires_per_second: float | None = None
     crowded: bool = False
     """Whether more is due soon than can be claimed in the last moments."""
-
-
-class Allotment(NamedTuple):
-    """How many executions to take from a lane."""
-
-    lane: Lane
-    take: int
-
-
-def allot(
-    views: Sequence[LaneView], capacity: int, caps: Mapping[int, int] = MappingProxyType({})
-) -> list[Allotment]:
-    """Share `capacity` between lanes that have something to take: by priority, then by tenants' weights.
-
-    Every lane of the most urgent priority present is offered its share; what one priority leaves over cannot
-    be known before the claim, so the less urgent lanes are offered the rest only when there is capacity for
-    both. A lane always gets at least one: no backlog of one tenant can keep another's single execution out.
-    `caps` says how much some tenants may take at most, over all their lanes.
-    """
-    spare = dict(caps)
-    allotments: list[Allotment] = []
-    left = capacity
-    for priority in sorted({view.lane.priority for view in views}):
-        if left <= 0:
-            break
-        level = [view for view in views if view.lane.priority == priority]
-        weights = sum(view.weight for view in level)
-        for place, view in enumerate(level):
-            tenant = view.lane.tenant_id
-            others = len(level) - place - 1
-            fair = min(max(1, capacity * view.weight // weights), max(1, left - others))
-            take = min(fair, left, spare.get(tenant, left))
-            if take > 0:
-                allotments.append(Allotment(view.lane, take))
-                left -= take
-                if tenant in spare:
-                    spare[tenant] -= take
-    return allotments
 
 
 class Stretch(NamedTuple):

@@ -16,6 +16,7 @@ from uuid import UUID
 from tocsin.db.pool import Database, columns
 from tocsin.db.statements import statement
 from tocsin.domain.instant import LATEST, Instant
+from tocsin.queue.allotment import Allotment
 from tocsin.queue.claims import (
     Again,
     Claim,
@@ -31,7 +32,7 @@ from tocsin.queue.claims import (
 )
 from tocsin.queue.deadlines import DeadlineFloor
 from tocsin.queue.gate import Gate, solo_jobs, unless_overtaken
-from tocsin.queue.lanes import Allotment, Floors, Lane, LaneView
+from tocsin.queue.lanes import Floors, Lane, LaneView
 from tocsin.queue.slots import Slots
 
 CELL: Final = 0

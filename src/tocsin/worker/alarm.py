@@ -3,6 +3,8 @@
 `timetable` says how long before. The kernel's own timer wakes the process when the instant has come; for an `exact`
 execution a little earlier, and the rest is waited for by looking at the clock. Never past it: nothing fires early, by the
 database's clock as well as this process knows it.
+
+What has one instant fires by priority, and within a priority tenants take turns: a crowd takes a while to fire.
 """
 
 import asyncio
@@ -37,7 +39,7 @@ class Alarm:
     def __init__(self, clock: Clock, fire: Callable[[list[Claim]], None]) -> None:
         self._clock = clock
         self._fire = fire
-        self._waiting: dict[Instant, deque[Claim]] = {}
+        self._waiting: dict[Instant, _Crowd] = {}
         self._exact: set[Instant] = set()
         # When to ring; also instants of which nothing waits any more.
         self._instants: list[Instant] = []
@@ -56,20 +58,18 @@ class Alarm:
         for claim in claims:
             waiting = self._waiting.get(claim.run_at)
             if waiting is None:
-                waiting = self._waiting[claim.run_at] = deque()
+                waiting = self._waiting[claim.run_at] = _Crowd()
                 heapq.heappush(self._instants, claim.run_at)
-            waiting.append(claim)
+            waiting.add(claim)
             if claim.work.exact:
                 self._exact.add(claim.run_at)
         self._set_timer()
 
     def drop(self, claim: Claim) -> bool:
         """Forget a claim that must not fire any more. Whether it was there."""
-        waiting = self._waiting.get(claim.run_at, deque())
-        kept = deque(other for other in waiting if other is not claim)
-        if len(kept) == len(waiting):
+        waiting = self._waiting.get(claim.run_at)
+        if waiting is None or not waiting.drop(claim):
             return False
-        self._waiting[claim.run_at] = kept
         self._forget_empty(claim.run_at)
         return True
 
@@ -123,16 +123,59 @@ class Alarm:
     def _take_due(self, now: Instant) -> list[Claim]:
         due: list[Claim] = []
         while len(due) < _AT_ONCE and (instant := self._next_instant()) is not None and instant <= now:
-            waiting = self._waiting[instant]
-            due += [waiting.popleft() for _ in range(min(_AT_ONCE - len(due), len(waiting)))]
+            due += self._waiting[instant].take(_AT_ONCE - len(due))
             self._forget_empty(instant)
         return due
 
     def _forget_empty(self, instant: Instant) -> None:
-        if not self._waiting[instant]:
+        if not len(self._waiting[instant]):
             del self._waiting[instant]
             self._exact.discard(instant)
             self._rung_out.set()
+
+
+class _Crowd:
+    """Claims of one instant, by priority and tenant."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[int, int], deque[Claim]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lines.values()))
+
+    def __iter__(self) -> Iterator[Claim]:
+        return chain.from_iterable(self._lines.values())
+
+    def add(self, claim: Claim) -> None:
+        line = self._lines.get((claim.priority, claim.tenant_id))
+        if line is None:
+            line = self._lines[claim.priority, claim.tenant_id] = deque()
+        line.append(claim)
+
+    def drop(self, claim: Claim) -> bool:
+        line = self._lines.get((claim.priority, claim.tenant_id), deque())
+        kept = deque(other for other in line if other is not claim)
+        self._keep(claim.priority, claim.tenant_id, kept)
+        return len(kept) < len(line)
+
+    def take(self, limit: int) -> list[Claim]:
+        """At most `limit` of them: the most urgent first, of each tenant an equal part."""
+        taken: list[Claim] = []
+        while self._lines and len(taken) < limit:
+            urgent = min(priority for priority, _ in self._lines)
+            tenants = [tenant for priority, tenant in self._lines if priority == urgent]
+            part = max(1, (limit - len(taken)) // len(tenants))
+            for tenant in tenants:
+                line = self._lines[urgent, tenant]
+                taken += [line.popleft() for _ in range(min(part, len(line), limit - len(taken)))]
+                self._keep(urgent, tenant, line)
+        return taken
+
+    def _keep(self, priority: int, tenant: int, line: deque[Claim]) -> None:
+        if line:
+            self._lines[priority, tenant] = line
+        else:
+            self._lines.pop((priority, tenant), None)
 
 
 class LoopTimer:

@@ -1,8 +1,9 @@
 """Takes executions out of the queue, a little before they are due.
 
-One look asks every lane for its next run time; lanes with something due within the claim-ahead window are
-allotted shares of the free capacity, and one statement claims it all. What is due comes back started and runs
-at once; the rest waits in the timetable. Between looks the claimer sleeps until the next known run time is
+One look asks every lane for its next run time. Lanes with something due are allotted places (`Places`), those with something
+due within the claim-ahead window shares of the memory for what waits, and one statement claims it all. What is due comes
+back started and runs at once; the rest waits in the timetable. While something due waits for places nothing is claimed
+ahead: another worker may have some. Between looks the claimer sleeps until the next known run time is
 near; notices bring that forward, and an ordinary look happens every so often in case one was lost.
 
 A herd takes longer to claim than the window is long. A look also sees whether a lane is crowded, and such a lane is
@@ -10,18 +11,21 @@ claimed from farther ahead, until few enough are left for the last moments.
 """
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span, has_passed
 from tocsin.failpoints import Failpoints
+from tocsin.queue.allotment import NO_DEFICITS, Allotment, allot
 from tocsin.queue.claims import Claim, sort_out
-from tocsin.queue.lanes import LaneView, allot
+from tocsin.queue.lanes import Lane, LaneView
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.queue.shares import TenantShares
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
+from tocsin.worker.places import Places
 from tocsin.worker.runner import Runner
 from tocsin.worker.settler import Settler
 from tocsin.worker.timetable import Timetable
@@ -34,6 +38,8 @@ _CROWDED_SHARE: Final = 50
 _CROWDED_PAUSE: Final = 10 * MILLISECOND
 _BLOCKED: Final = 50 * MILLISECOND
 _CROWD_BATCHES: Final = 5
+_KEPT_FREE: Final = 8
+"""One part in so many of the memory for what waits is kept from any one tenant."""
 _FAR: Final = 10
 """How many times the ordinary window crowded lanes are claimed ahead."""
 
@@ -48,6 +54,7 @@ class Claimer:
         queue: PostgresQueue,
         timetable: Timetable,
         runner: Runner,
+        places: Places,
         settler: Settler,
         telemetry: Telemetry,
         failpoints: Failpoints,
@@ -63,6 +70,7 @@ class Claimer:
         self._queue = queue
         self._timetable = timetable
         self._runner = runner
+        self._places = places
         self._settler = settler
         self._telemetry = telemetry
         self._failpoints = failpoints
@@ -73,6 +81,7 @@ class Claimer:
         self._shares = shares
         self._left = LeftToOthers(settler, runner.expire, telemetry)
         self._views: list[LaneView] = []
+        self._deficits_ahead = NO_DEFICITS
         self._looked_at: Instant = 0
         self.blocked = False
         """Whether there was work but no room for it."""
@@ -84,25 +93,29 @@ class Claimer:
         if has_passed(_LOOK_VALID, self._looked_at, now) or not self._views:
             await self._look(now)
         ready = [view for view in self._views if view.next_run_at <= now + self._window(view, now)]
-        room = self._room(now, len(ready), due=any(view.next_run_at <= now for view in ready))
-        self.blocked = bool(ready) and room <= 0
+        allotments = self._allot(ready, now)
+        self.blocked = bool(ready) and not allotments
         if self.blocked:
-            return Report(again_at=now + _BLOCKED)  # or as soon as the runner has room again
+            # Until the runner has room again, or a tenant that is at its limit.
+            return Report(again_at=now + _BLOCKED)
         if not ready:
             return self._rest(now)
-        allotments = allot(ready, room, self._shares.caps(ready, self._held(), now))
-        if not allotments:
-            return Report(again_at=now + _BLOCKED)  # every tenant that has work is at its limit
         farther = {
             view.lane: now + window for view in ready if (window := self._window(view, now)) != self._ahead
         }
-        claims = await self._queue.claim(allotments, now + self._ahead, secrets.randbits(63), now, farther)
+        try:
+            claims = await self._queue.claim(
+                allotments, now + self._ahead, secrets.randbits(63), now, farther
+            )
+        finally:
+            self._places.claiming = 0
         self._shares.spend(claims)
         await self._failpoints.reach("claimer.claimed")
         self._telemetry.claimed.inc(len(claims))
         self._dispatch(claims, now)
-        if len(claims) < room:
+        if len(claims) < sum(allotment.take for allotment in allotments):
             self._looked_at = 0  # the lanes are not what they were
+            self._places.queued = ()
         if claims and self._gate_crowded(now):
             return Report(done=len(claims), again_at=now + _CROWDED_PAUSE)
         return Report(done=len(claims), again_at=AGAIN_NOW if claims else self._rest(now).again_at)
@@ -119,6 +132,7 @@ class Claimer:
             self._looked_at = 0
             raise
         self._views = [view for view in views if self._serves(view)]
+        self._places.learn(self._views)
 
     def _window(self, view: LaneView, now: Instant) -> Span:
         """How far ahead a lane is claimed. Under a tenant's limit not far: what is held counts as in flight. And not at all
@@ -135,25 +149,57 @@ class Claimer:
     def _serves(self, view: LaneView) -> bool:
         return not self._queues or view.lane.queue in self._queues
 
-    def _room(self, now: Instant, lanes: int, *, due: bool) -> int:
-        """How many executions may be taken now. What is due needs a free call, what is ahead only memory."""
-        if self._settler.backlog > _BACKLOG_BATCHES * self._batch:
-            return 0
-        held = self._held_max - len(self._timetable)
-        if not due:
-            return min(self._batch, held)
+    def _allot(self, ready: Sequence[LaneView], now: Instant) -> list[Allotment]:
+        """What to take of lanes that have something due, or due soon. What is due needs a place, what is ahead memory."""
+        self._places.queued = ()
+        if not ready or self._settler.backlog > _BACKLOG_BATCHES * self._batch:
+            return []
+        due = [view for view in ready if view.next_run_at <= now]
+        ahead = [view for view in ready if view.next_run_at > now]
+        caps = self._shares.caps(ready, self._held(), now)
         # Beside a crowd at the gate a little of every lane: there may be some that need not pass it.
-        batch = max(self._batch // _CROWDED_SHARE, lanes) if self._gate_crowded(now) else self._batch
-        return min(batch, held, self._runner.free - self._overdue())
+        crowded = due and self._gate_crowded(now)
+        batch = max(self._batch // _CROWDED_SHARE, len(ready)) if crowded else self._batch
+        held = self._timetable.due(now)
+        if not self._timetable.due_calls:
+            held = {}  # what takes no place
+        allotments = self._allot_due(due, batch, caps, held)
+        room = min(self._batch, self._held_max - len(self._timetable))
+        if due:
+            room = min(room, self._places.free - sum(held.values()))
+        if ahead and room > 0:
+            shares, self._deficits_ahead = allot(
+                self._deficits_ahead, ahead, room, self._caps_ahead(caps, allotments)
+            )
+            allotments += shares
+        return allotments
+
+    def _allot_due(
+        self, due: Sequence[LaneView], batch: int, caps: Mapping[int, int], held: Mapping[Lane, int]
+    ) -> list[Allotment]:
+        """Places for what is due in the queue. The starter hears which lanes have to do with fewer than they would take."""
+        if self._places.free < batch + sum(held.values()):
+            self._places.queued = [view for view in due if caps.get(view.lane.tenant_id, 1) > 0]
+        if not due or self._places.free <= 0:
+            return []
+        return self._places.for_queued(due, batch, caps, held)
+
+    def _caps_ahead(self, caps: Mapping[int, int], due: Sequence[Allotment]) -> Mapping[int, int]:
+        """What is due counts first. And no tenant alone fills the memory for what waits: others want to be on time, too."""
+        left = Counter(caps)
+        for lane, take in due:
+            if lane.tenant_id in caps:
+                left[lane.tenant_id] -= take
+        if len(self._timetable) < self._held_max // 2:
+            return left
+        most = self._held_max - self._held_max // _KEPT_FREE
+        held = Counter(claim.tenant_id for claim in self._timetable)
+        return {**{tenant: max(0, most - count) for tenant, count in held.items()}, **left}
 
     def _gate_crowded(self, now: Instant) -> bool:
         """Whether so much waits to pass the gate that more of it would only wait longer."""
         enough = _GATE_BATCHES * self._batch
         return self._timetable.gated >= enough and self._timetable.late_at_gate(now) >= enough
-
-    def _overdue(self) -> int:
-        """Held claims that already wait for a free call come first."""
-        return len(self._timetable) if self._timetable and self._runner.free <= 0 else 0
 
     def _dispatch(self, claims: list[Claim], now: Instant) -> None:
         claims, unreadable = sort_out(claims)

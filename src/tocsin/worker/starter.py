@@ -1,9 +1,11 @@
 """Starts held claims when the timetable says so, most of them a moment before their instant.
 
 One batched `start` asks the database for the fire-or-skip decision; only what it grants goes to the runner, whose
-alarm waits for the instant.
+alarm waits for the instant. Where there are too few places for all that have reached their time, `Places` says whose
+turn it is.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, has_passed
@@ -12,6 +14,7 @@ from tocsin.queue.claims import Claim
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
+from tocsin.worker.places import Places
 from tocsin.worker.runner import Runner
 from tocsin.worker.timetable import Timetable
 
@@ -33,26 +36,30 @@ class Starter:
         queue: PostgresQueue,
         timetable: Timetable,
         runner: Runner,
+        places: Places,
         telemetry: Telemetry,
         failpoints: Failpoints,
     ) -> None:
         self._queue = queue
         self._timetable = timetable
         self._runner = runner
+        self._places = places
         self._telemetry = telemetry
         self._failpoints = failpoints
         self.unanswered: list[Claim] = []
         """Claims whose start is being asked for."""
+        self.left_places: Callable[[], None] = lambda: None
+        """Called when places are left to what is queued."""
         self._asked_at: Instant = 0
 
     def overdue(self, now: Instant) -> bool:
-        """Whether something waits to be started."""
+        """Whether something waits to be started, and not for a place."""
         next_at = self._timetable.next_at()
-        return next_at is not None and next_at <= now and self._runner.free > 0
+        return next_at is not None and next_at <= now and self._places.free > 0 and not self._places.queued
 
     async def run_once(self, now: Instant) -> Report:
         """Start what is due, as far as calls may begin."""
-        if self._runner.free <= 0:
+        if self._places.free <= 0 and not self.unanswered:
             return Report(again_at=now + _BUSY)
         due = self._take_due(now)
         if due:
@@ -63,7 +70,10 @@ class Starter:
 
     def _next_look(self, now: Instant) -> Instant | None:
         next_at = self._timetable.next_at()
-        return None if next_at is None else min(next_at, now + _LONGEST)
+        if next_at is None:
+            return None
+        # What is due and was not taken leaves its places to what is queued.
+        return now + _BUSY if next_at <= now else min(next_at, now + _LONGEST)
 
     async def _start_plain(self, claims: list[Claim], now: Instant) -> list[Claim]:
         started = await self._queue.start(claims)
@@ -74,15 +84,31 @@ class Starter:
         """Due claims, those first whose start was asked for without an answer: asking again is harmless."""
         if self.unanswered:
             return self.unanswered  # they may have begun in time already, whatever the clock says now
-        due = self._timetable.pop_due(now, min(_BATCH, self._runner.free))
+        due = self._take_turns(now, min(_BATCH, self._places.free))
         for claim in [c for c in due if c.start_by is not None and c.start_by <= max(now, c.run_at)]:
             due.remove(claim)
             self._runner.expire(claim)
         return due
 
+    def _take_turns(self, now: Instant, room: int) -> list[Claim]:
+        """All that has reached its time, if there is room and nothing queued waits for a place. Else by turns."""
+        held = self._timetable.due(now)
+        beside_queued = self._places.queued and self._timetable.due_calls
+        if sum(held.values()) > room or beside_queued:
+            due = self._timetable.take_due(self._places.for_held(held, room))
+            if beside_queued and len(due) < room:
+                self.left_places()
+            return due
+        due = self._timetable.take_due(held)
+        return due + self._timetable.take_early(now, room - len(due))
+
+    def _ask(self, claims: list[Claim]) -> None:
+        self.unanswered = claims
+        self._places.starting = sum(claim.work.calls for claim in claims)
+
     async def _start(self, due: list[Claim], now: Instant) -> None:
         await self._failpoints.reach("starter.before")
-        self.unanswered = due
+        self._ask(due)
         plain = [claim for claim in due if not claim.gated]
         gated = [claim for claim in due if claim.gated]
         if plain:
@@ -93,7 +119,7 @@ class Starter:
 
     async def _run(self, asked: list[Claim], started: list[Claim], left: list[Claim]) -> None:
         await self._failpoints.reach("starter.started")
-        self.unanswered = left
+        self._ask(left)
         self._telemetry.not_started.inc(len(asked) - len(started))
         if started:
             self._runner.run(started)

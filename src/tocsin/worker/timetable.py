@@ -8,17 +8,21 @@ A start is a durable write: it takes some milliseconds, a thousand of them some 
 execution late it begins a little before its instant, in a crowd that is due at one instant the earlier the larger it is,
 and `Alarm` holds what has started until the instant comes. What begins early can be cancelled with certainty only until
 then, so it is no earlier than it needs to be.
+
+Claims whose time has come stand in line by lane. Where they cannot all leave, the caller says how many of each lane do
+(`Places`), and those of a crowd that begins early come after all of them.
 """
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import chain
 from typing import Final, NamedTuple
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
 from tocsin.queue.claims import Claim
+from tocsin.queue.lanes import Lane
 
 _CROWD: Final = 1000
 _START_TAKES: Final[Span] = 40
@@ -49,13 +53,19 @@ class Bucket(NamedTuple):
 
 
 class Timetable:
-    """Claims by the instant at which they are to start."""
+    """Claims by the instant at which they are to start, and by lane once it has come."""
 
     def __init__(self) -> None:
-        self._buckets: dict[Bucket, deque[Claim]] = {}
+        self._buckets: dict[Bucket, dict[Lane, deque[Claim]]] = {}
         # When to begin with which bucket. A crowd is in it several times, what is left of a bucket that is gone, too.
         self._starts: list[tuple[Instant, Bucket]] = []
+        self._sizes: dict[Bucket, int] = {}
+        self._due: dict[Lane, deque[Claim]] = {}
+        self._due_since: Instant = 0
         self._held = 0
+        self._late_at_gate = 0
+        self.due_calls = 0
+        """How many of those whose time has come need a place."""
         self.gated = 0
         """How many of those held are gated."""
 
@@ -63,7 +73,8 @@ class Timetable:
         return self._held
 
     def __iter__(self) -> Iterator[Claim]:
-        return chain.from_iterable(self._buckets.values())
+        waiting = chain.from_iterable(bucket.values() for bucket in self._buckets.values())
+        return chain.from_iterable(chain(waiting, self._due.values()))
 
     def add(self, claims: Sequence[Claim]) -> bool:
         """Hold claims. True if the next instant is now an earlier one."""
@@ -75,53 +86,130 @@ class Timetable:
         return after is not None and (before is None or after < before)
 
     def next_at(self) -> Instant | None:
-        """When the next claim is to be started."""
+        """When the next claim is to be started; some instant that has passed if claims stand in line."""
         while self._starts and self._starts[0][1] not in self._buckets:
             heapq.heappop(self._starts)
-        return self._starts[0][0] if self._starts else None
+        waiting = self._starts[0][0] if self._starts else None
+        if not self._due:
+            return waiting
+        return self._due_since if waiting is None else min(waiting, self._due_since)
+
+    def due(self, now: Instant) -> dict[Lane, int]:
+        """How many claims of each lane have reached their time."""
+        self._line_up(now)
+        return {lane: len(claims) for lane, claims in self._due.items()}
 
     def late_at_gate(self, now: Instant) -> int:
         """How many gated claims are due and have not been taken out yet."""
-        late = (b for name, b in self._buckets.items() if name.kind is Kind.GATED and name.start_at <= now)
-        return sum(map(len, late))
+        self._line_up(now)
+        return self._late_at_gate
 
-    def pop_due(self, now: Instant, limit: int) -> list[Claim]:
-        """Take out at most `limit` claims whose time has come."""
-        due: list[Claim] = []
-        while len(due) < limit and (next_at := self.next_at()) is not None and next_at <= now:
+    def take_due(self, takes: Mapping[Lane, int]) -> list[Claim]:
+        """Take out so many claims of these lanes, whose time has come."""
+        taken: list[Claim] = []
+        for lane, take in takes.items():
+            claims = self._due.get(lane, deque())
+            taken += [claims.popleft() for _ in range(min(take, len(claims)))]
+            if not claims:
+                self._due.pop(lane, None)
+        gated = sum(claim.gated for claim in taken)
+        self.gated -= gated
+        self._late_at_gate -= gated
+        self.due_calls -= sum(claim.work.calls for claim in taken)
+        self._held -= len(taken)
+        return taken
+
+    def take_early(self, now: Instant, limit: int) -> list[Claim]:
+        """Take out at most `limit` claims of crowds that begin before their time."""
+        taken: list[Claim] = []
+        self._line_up(now)
+        while len(taken) < limit and self._starts and self._starts[0][0] <= now:
             name = self._starts[0][1]
-            bucket = self._buckets[name]
-            taken = [bucket.popleft() for _ in range(min(limit - len(due), len(bucket)))]
-            due += taken
-            if name.kind is Kind.GATED:
-                self.gated -= len(taken)
-            if not bucket:
-                del self._buckets[name]
-        self._held -= len(due)
-        return due
+            if name in self._buckets:
+                taken += self._take_of(name, limit - len(taken))
+            if name not in self._buckets:
+                heapq.heappop(self._starts)
+        self._held -= len(taken)
+        return taken
+
+    def _take_of(self, name: Bucket, limit: int) -> list[Claim]:
+        """At most `limit` claims of one bucket."""
+        lanes = self._buckets[name]
+        taken: list[Claim] = []
+        while lanes and len(taken) < limit:
+            lane, claims = next(iter(lanes.items()))
+            taken += [claims.popleft() for _ in range(min(limit - len(taken), len(claims)))]
+            if not claims:
+                del lanes[lane]
+        self._sizes[name] -= len(taken)
+        if not lanes:
+            self._forget(name)
+        return taken
 
     def pop_all(self) -> list[Claim]:
         """Take everything out."""
         claims = list(self)
         self._buckets.clear()
+        self._sizes.clear()
         self._starts.clear()
-        self._held = self.gated = 0
+        self._due.clear()
+        self._held = self.gated = self._late_at_gate = self.due_calls = 0
         return claims
 
     def _put(self, claim: Claim) -> None:
         kind = kind_of(claim)
         before = _started_before(claim, kind)
         name = Bucket(claim.run_at - before, kind)
-        bucket = self._buckets.get(name)
-        if bucket is None:
-            bucket = self._buckets[name] = deque()
+        lanes = self._buckets.get(name)
+        if lanes is None:
+            lanes = self._buckets[name] = {}
+            self._sizes[name] = 0
             heapq.heappush(self._starts, (name.start_at, name))
-        bucket.append(claim)
+        lane = Lane(claim.queue, claim.priority, claim.tenant_id)
+        claims = lanes.get(lane)
+        if claims is None:
+            claims = lanes[lane] = deque()
+        claims.append(claim)
+        size = self._sizes[name] = self._sizes[name] + 1
         if kind is Kind.GATED:
             self.gated += 1
-        elif kind is Kind.FREE and len(bucket) % _CROWD == 0:
-            before = min(before + len(bucket) * _START_TAKES, CROWD_STARTED_BEFORE)
+        elif kind is Kind.FREE and size % _CROWD == 0:
+            before = min(before + size * _START_TAKES, CROWD_STARTED_BEFORE)
             heapq.heappush(self._starts, (claim.run_at - before, name))
+
+    def _line_up(self, now: Instant) -> None:
+        """Move what has reached its time into the lines of its lanes. A crowd that begins early stays where it is."""
+        early: list[tuple[Instant, Bucket]] = []
+        while self._starts and self._starts[0][0] <= now:
+            start = heapq.heappop(self._starts)
+            if start[1] not in self._buckets:
+                continue
+            if start[1].start_at > now:
+                early.append(start)
+                continue
+            self._stand_in_line(start[1])
+        for start in early:
+            heapq.heappush(self._starts, start)
+
+    def _stand_in_line(self, name: Bucket) -> None:
+        if not self._due:
+            self._due_since = name.start_at
+        self._due_since = min(self._due_since, name.start_at)
+        for lane, claims in self._buckets[name].items():
+            line = self._due.get(lane)
+            if line is None:
+                self._due[lane] = claims
+            else:
+                line.extend(claims)
+            if name.kind is Kind.GATED:
+                self._late_at_gate += len(claims)
+                self.due_calls += sum(claim.work.calls for claim in claims)
+            elif name.kind is Kind.CALL:
+                self.due_calls += len(claims)
+        self._forget(name)
+
+    def _forget(self, name: Bucket) -> None:
+        del self._buckets[name], self._sizes[name]
 
 
 def kind_of(claim: Claim) -> Kind:

@@ -30,6 +30,7 @@ from tocsin.store.leases import Renewal
 from tocsin.telemetry import Telemetry
 from tocsin.worker.claimer import Claimer
 from tocsin.worker.heartbeat import Heartbeat
+from tocsin.worker.places import Places
 from tocsin.worker.runner import Caller, Runner
 from tocsin.worker.settler import Settler
 from tocsin.worker.slot_keeper import SlotKeeper
@@ -79,11 +80,13 @@ class Worker:
             concurrency=settings.concurrency,
             host_concurrency=settings.host_concurrency,
         )
-        self.starter = Starter(queue, self.timetable, self.runner, telemetry, failpoints)
+        self.places = Places(self.runner)
+        self.starter = Starter(queue, self.timetable, self.runner, self.places, telemetry, failpoints)
         self.claimer = Claimer(
             queue,
             self.timetable,
             self.runner,
+            self.places,
             self.settler,
             telemetry,
             failpoints,
@@ -168,6 +171,7 @@ class Worker:
 
     def _wire(self) -> None:
         self.claimer.earlier = self._starting.wake
+        self.starter.left_places = self._left_places
         self.settler.wake = self._settling.wake
         self.settler.settled = self._room_made
         self.settler.requeued = self._look_again
@@ -188,6 +192,12 @@ class Worker:
         """Whether there is work for a place beside what stands in line for a host."""
         next_at = self.timetable.next_at()
         return self.claimer.blocked or (next_at is not None and next_at <= self._clock.now())
+
+    def _left_places(self) -> None:
+        """The starter left places to what is queued: worth a claim if there are enough, or if that is more urgent."""
+        enough = self.places.free >= self._settings.concurrency // 8
+        if enough or self.places.urgent(self.timetable.due(0)):
+            self._claiming.wake()
 
     def _abandoned(self, claim: Claim) -> None:
         """Its slot is not in use any more; whoever waits for it may have it."""

@@ -1,0 +1,106 @@
+"""Who gets a worker's free places when there are fewer of them than executions that are due.
+
+Two parts fill places: the starter with what was claimed ahead and has reached its time, the claimer with what is due in the
+queue. Both ask here, and each takes its own part of one allotment over all these lanes. So a place goes by priority, then by
+tenants' shares, no matter whether an execution was claimed ahead, and a crowd of one tenant that was claimed ahead keeps
+neither another tenant's claims nor its queued executions waiting for longer than their turn.
+
+What a part does not take of the other's lanes stays owed to them. Where there are places for all nothing is counted.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from tocsin.queue.allotment import NO_DEFICITS, Allotment, allot, put_back
+from tocsin.queue.lanes import Lane, LaneView
+
+_USUAL_WEIGHT: Final = 1
+
+
+class HasPlaces(Protocol):
+    """The runner, as far as it is known here."""
+
+    @property
+    def free(self) -> int:
+        """How many more calls may begin."""
+
+
+class Places:
+    """The places of one worker, and what its lanes are owed of them."""
+
+    def __init__(self, runner: HasPlaces) -> None:
+        self._runner = runner
+        self._deficits = NO_DEFICITS
+        self._weights: dict[int, int] = {}
+        self.claiming = 0
+        """Places that a claim under way may fill, where they are short."""
+        self.starting = 0
+        """Places that a start under way may fill."""
+        self.queued: Sequence[LaneView] = ()
+        """Lanes from which the claimer would take more if it had places."""
+
+    @property
+    def free(self) -> int:
+        """How many more executions may be asked for."""
+        return self._runner.free - self.claiming - self.starting
+
+    def learn(self, views: Sequence[LaneView]) -> None:
+        """A look at the queue tells what tenants weigh."""
+        self._weights = {view.lane.tenant_id: view.weight for view in views}
+
+    def for_queued(
+        self, views: Sequence[LaneView], room: int, caps: Mapping[int, int], held: Mapping[Lane, int]
+    ) -> list[Allotment]:
+        """What the claimer may take of lanes with something due, beside what is `held` and due as well."""
+        free = self.free
+        waiting = sum(held.values())
+        if free >= waiting + room:
+            allotments, self._deficits = allot(self._deficits, views, room, caps)
+            return allotments
+        caps = {tenant: cap + _held_of(tenant, held) for tenant, cap in caps.items()}
+        allotments, after = allot(self._deficits, self._union(views, held), min(room, free), caps)
+        theirs = {lane: min(take, held.get(lane, 0)) for lane, take in allotments}
+        self._deficits = put_back(after, theirs)
+        mine = [Allotment(lane, take - theirs[lane]) for lane, take in allotments if take > theirs[lane]]
+        self.claiming = sum(allotment.take for allotment in mine)
+        return mine
+
+    def for_held(self, held: Mapping[Lane, int], room: int) -> Mapping[Lane, int]:
+        """What the starter may take of the lanes whose claims it holds, beside what is queued."""
+        queued = {view.lane for view in self.queued}
+        left, taken, owed = Counter(held), Counter[Lane](), Counter[Lane]()
+        while room > 0 and left:
+            allotments, self._deficits = allot(self._deficits, self._union(self.queued, left), room)
+            room = 0
+            for lane, take in allotments:
+                mine = min(take, left[lane])
+                taken[lane] += mine
+                left[lane] -= mine
+                if lane in queued:
+                    owed[lane] += take - mine
+                else:
+                    room += take - mine  # it holds no more, so others may have them
+            left = +left
+        self._deficits = put_back(self._deficits, owed)
+        return +taken
+
+    def urgent(self, held: Mapping[Lane, int]) -> bool:
+        """Whether something queued is more urgent than all that is held."""
+        queued = min((view.lane.priority for view in self.queued), default=None)
+        return queued is not None and all(lane.priority > queued for lane in held)
+
+    def _union(self, views: Sequence[LaneView], held: Mapping[Lane, int]) -> list[LaneView]:
+        known = {view.lane for view in views}
+        return [
+            *views,
+            *(
+                LaneView(lane, self._weights.get(lane.tenant_id, _USUAL_WEIGHT), 0)
+                for lane in held
+                if lane not in known
+            ),
+        ]
+
+
+def _held_of(tenant: int, held: Mapping[Lane, int]) -> int:
+    return sum(count for lane, count in held.items() if lane.tenant_id == tenant)
