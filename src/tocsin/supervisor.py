@@ -73,10 +73,18 @@ async def prepare(url: str, settings: Settings, *, announce: bool) -> None:
     await migrate(url)
     database = await open_database(url, name="tocsin setup", size=1)
     try:
-        await HistoryStore(database).make_partitions(system_now())
+        await _make_partitions(HistoryStore(database))
         await _ensure_admin_key(KeyStore(database), settings, announce=announce)
     finally:
         await database.close()
+
+
+async def _make_partitions(history: HistoryStore) -> None:
+    """Retention makes what cannot be made now; until then rows go into the default partition."""
+    try:
+        await history.make_partitions(system_now())
+    except Unavailable as error:
+        _log.warning("partitions.not_made", error=str(error))
 
 
 async def _ensure_admin_key(store: KeyStore, settings: Settings, *, announce: bool) -> None:

@@ -68,6 +68,8 @@ _log = structlog.get_logger()
 
 Record = asyncpg.Record
 UniqueViolation = asyncpg.UniqueViolationError
+DatabaseError = asyncpg.PostgresError
+"""What the server says about a statement that it refuses, unless it is away or busy, which is `Unavailable`."""
 RoleRefused = (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError)
 """What opening a database as a role raises when there is no such role, or the login may not turn into it."""
 

@@ -1,13 +1,22 @@
-"""Makes tomorrow's partitions and drops those that retention no longer keeps."""
+"""Makes tomorrow's partitions and drops those that retention no longer keeps.
+
+Days are dropped first: whatever hinders the making must not let the disk fill up. Both need locks that a long reader of
+history may be in the way of. Then they are tried again minutes later, not at once, because each try holds up what settles
+for as long as it waits.
+"""
+
+from typing import Final
 
 import structlog
 
-from tocsin.domain.instant import Instant
+from tocsin.domain.errors import Unavailable
+from tocsin.domain.instant import MINUTE, Instant, Span
 from tocsin.scheduler.leaser import Leases
 from tocsin.service import Report
 from tocsin.store.history import HistoryStore
 from tocsin.store.leases import LeaseStore
 
+_TRY_AGAIN: Final[Span] = 5 * MINUTE
 _log = structlog.get_logger()
 
 
@@ -25,19 +34,26 @@ class Retention:
         self._leases = leases
         self._days = days
         self._audit_days = audit_days
+        self._not_before: Instant = 0
 
     async def run_once(self, now: Instant) -> Report:
-        """Make, drop, forget."""
+        """Drop, make, forget dead nodes."""
         if 0 not in self._leases.trusted():
-            return Report(again_at=now + 60_000_000)
-        made = await self._history.make_partitions(now)
+            return Report(again_at=now + MINUTE)
+        if now < self._not_before:
+            return Report(again_at=self._not_before)
+        await self._nodes.forget_dead()
+        try:
+            return Report(done=await self._tend(now))
+        except Unavailable as error:
+            self._not_before = now + _TRY_AGAIN
+            _log.warning("history.in_use", error=str(error), retry_in=_TRY_AGAIN // 1_000_000)
+            return Report(again_at=self._not_before)
+
+    async def _tend(self, now: Instant) -> int:
         dropped = await self._history.drop_partitions(now, self._days)
         dropped += await self._history.drop_partitions(now, self._audit_days, "audit")
-        forgotten = await self._history.forget_one_offs(now, self._days)
-        await self._history.forget_keys()
-        await self._nodes.forget_dead()
-        if made or dropped or forgotten:
-            _log.info(
-                "history.tidied", partitions_made=made, partitions_dropped=dropped, jobs_forgotten=forgotten
-            )
-        return Report(done=made + dropped + forgotten)
+        made = await self._history.make_partitions(now)
+        if made or dropped:
+            _log.info("history.tidied", partitions_made=made, partitions_dropped=dropped)
+        return made + dropped

@@ -1,66 +1,127 @@
-"""History's partitions: made ahead, dropped whole. Nothing is ever deleted row by row."""
+"""The days of the append-only tables: made ahead, dropped whole.
 
-from datetime import timedelta
+Each day is one transaction, so that a day that cannot be made or dropped now keeps no other from it. Making a day locks the
+default partition, dropping one locks the whole table, and whatever reads history for long, as a backup does, is in the way of
+both; everything that settles would then stand in line behind us. So a lock is waited for no longer than a settlement may be
+held up, and `Unavailable` says: not now, come again in some minutes. Nothing here is urgent, because a row whose day is
+missing goes into the default partition, and moves when its day is made.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import date, timedelta
 from typing import Final
 
-from tocsin.db.pool import Database
-from tocsin.domain.ids import new_job_id
-from tocsin.domain.instant import DAY, Instant, to_datetime
-from tocsin.store.statements import CELL
+import structlog
 
-_PARTITIONED: Final = ("history", "audit")
+from tocsin.db.pool import Database, DatabaseError
+from tocsin.domain.instant import DAY, Instant, to_datetime
+
+_KEY_OF: Final = {"history": "finished_at", "audit": "at"}
 _DAYS_AHEAD: Final = 7
+_WAIT_FOR_WALK: Final = timedelta(days=7)
+"""How much longer a day is kept at most when its jobs are not forgotten."""
+_LOCK_TIMEOUT_MS: Final = 50
+_MOVING_SECONDS: Final = 3600
+"""Rows of a day that nobody made in time may be many."""
+_log = structlog.get_logger()
 
 
 class HistoryStore:
-    """Partitions of the append-only tables, and the one-offs whose history is gone."""
+    """Partitions of the append-only tables."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def make_partitions(self, now: Instant) -> int:
-        """Make sure that today and the coming days have partitions."""
+        """Make sure that today, the coming days, yesterday, and days of which there are rows already have partitions."""
+        today = to_datetime(now).date()
+        wanted = [today + timedelta(days=number) for number in (*range(_DAYS_AHEAD + 1), -1)]
         made = 0
-        async with self._database.transaction() as session:
-            await session.execute("SET LOCAL lock_timeout = '2s'")
-            await session.execute("SELECT pg_advisory_xact_lock(hashtext('tocsin partitions'))")
-            first = to_datetime(now).date() - timedelta(days=1)
-            for table in _PARTITIONED:
-                row = await session.fetchrow(
-                    "SELECT make_daily_partitions($1, $2, $3) AS made", table, first, _DAYS_AHEAD + 2
-                )
-                made += row["made"]
+        for table in _KEY_OF:
+            strays = [day for day in await self._days_of_strays(table) if day < wanted[-1]]
+            made += await self._make(table, [*wanted, *strays])
         return made
 
     async def drop_partitions(self, now: Instant, days: int, table: str = "history") -> int:
         """Drop the days of a table that are older than `days`."""
+        horizon = to_datetime(now - days * DAY).date()
+        old = [day for day in await self._days(table) if day < horizon]
+        if table == "history":
+            old = await self._walked(old, horizon)
+        for day in old:
+            await self._drop(_partition(table, day))
+        if any(day < horizon for day in await self._days_of_strays(table)):
+            await self._drop_strays(table, horizon)
+        return len(old)
+
+    async def _walked(self, days: Sequence[date], horizon: date) -> list[date]:
+        """Those whose ended jobs are forgotten, and those for which that was waited for too long."""
+        rows = await self._database.fetch("SELECT partition FROM day_walks WHERE done")
+        walked = {row["partition"] for row in rows}
+        return [day for day in days if _partition("history", day) in walked or day < horizon - _WAIT_FOR_WALK]
+
+    async def _drop(self, partition: str) -> None:
         async with self._database.transaction() as session:
-            await session.execute("SET LOCAL lock_timeout = '2s'")
-            horizon = to_datetime(now - days * DAY).date()
-            row = await session.fetchrow("SELECT drop_daily_partitions($1, $2) AS dropped", table, horizon)
-            return int(row["dropped"])
+            await session.execute(_BRIEFLY)
+            await session.execute(f"DROP TABLE IF EXISTS {partition}")
+            await session.execute("DELETE FROM day_walks WHERE partition = $1", partition)
 
-    async def forget_one_offs(self, now: Instant, days: int, limit: int = 1000) -> int:
-        """Remove one-off jobs that completed so long ago that their history is gone. Ids sort by age."""
-        newest = new_job_id(now - days * DAY)
-        rows = await self._database.fetch(
-            "DELETE FROM jobs WHERE (cell, id) IN (SELECT j.cell, j.id FROM jobs j WHERE j.cell = $1 AND j.id < $2"
-            " AND j.kind = 'once' AND j.state <> 'paused' AND j.updated_at < tocsin_now() - make_interval(days => $4)"
-            " AND NOT EXISTS (SELECT FROM executions e WHERE e.cell = j.cell AND e.job_id = j.id)"
-            " AND NOT EXISTS (SELECT FROM history h WHERE h.cell = j.cell AND h.job_id = j.id)"
-            " ORDER BY j.id LIMIT $3) RETURNING id",
-            CELL,
-            newest,
-            limit,
-            days,
-        )
-        return len(rows)
+    async def _make(self, table: str, days: Iterable[date]) -> int:
+        there, made = await self._days(table), 0
+        for day in days:
+            if day in there:
+                continue
+            try:
+                made += await self._make_day(table, day)
+            except DatabaseError as error:  # the other days are as good as ever
+                _log.error("partition.not_made", table=table, day=str(day), error=str(error))
+        return made
 
-    async def forget_keys(self, limit: int = 10_000) -> int:
-        """Remove idempotency keys that no longer count."""
+    async def _make_day(self, table: str, day: date) -> bool:
+        # Rows are moved in vain if the lock that is needed at the end cannot be had.
+        async with self._database.transaction() as session:
+            await session.execute(_BRIEFLY)
+            await session.execute(f"LOCK TABLE {table}_default IN ACCESS EXCLUSIVE MODE")
+        async with self._database.transaction() as session:
+            await session.execute(_PATIENTLY)
+            await session.execute("SELECT pg_advisory_xact_lock(hashtext('tocsin partitions'))")
+            made = "SELECT make_day($1, $2, $3) AS made"
+            row = await session.fetchrow(made, table, _KEY_OF[table], day, timeout=_MOVING_SECONDS)
+            return bool(row["made"])
+
+    async def _drop_strays(self, table: str, horizon: date) -> None:
+        async with self._database.transaction() as session:
+            await session.execute(_PATIENTLY)
+            old = (
+                f"DELETE FROM {table}_default WHERE {_KEY_OF[table]} < $1::date::timestamp AT TIME ZONE 'UTC'"  # noqa: S608
+            )
+            await session.execute(old, horizon, timeout=_MOVING_SECONDS)
+
+    async def _days(self, table: str) -> list[date]:
         rows = await self._database.fetch(
-            "DELETE FROM idempotency WHERE (tenant_id, key) IN (SELECT tenant_id, key FROM idempotency"
-            " WHERE expires_at <= tocsin_now() ORDER BY expires_at LIMIT $1) AND expires_at <= tocsin_now() RETURNING 1",
-            limit,
+            "SELECT to_date(right(c.relname, 8), 'YYYYMMDD') AS day FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
+            " WHERE i.inhparent = $1::text::regclass AND c.relname ~ '_\\d{8}$' ORDER BY day",
+            table,
         )
-        return len(rows)
+        return [row["day"] for row in rows]
+
+    async def _days_of_strays(self, table: str) -> list[date]:
+        """Days of which there are rows in the default partition. It is empty, but for a few rows after trouble."""
+        async with self._database.transaction() as session:
+            await session.execute(_PATIENTLY)
+            rows = await session.fetch(
+                f"SELECT DISTINCT ({_KEY_OF[table]} AT TIME ZONE 'UTC')::date AS day FROM {table}_default ORDER BY day DESC",  # noqa: S608
+                timeout=_MOVING_SECONDS,
+            )
+        return [row["day"] for row in rows]
+
+
+def _partition(table: str, day: date) -> str:
+    return f"{table}_{day:%Y%m%d}"
+
+
+_BRIEFLY: Final = f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}"
+# Nothing but a scan finds rows by their day alone, and engine connections would rather walk an index.
+_PATIENTLY: Final = (
+    f"{_BRIEFLY}; SET LOCAL statement_timeout = '{_MOVING_SECONDS}s'; SET LOCAL enable_seqscan = on"
+)
