@@ -30,6 +30,7 @@ from tocsin.domain.target import HttpTarget
 from tocsin.failpoints import Failpoints
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.backfiller import Backfiller
+from tocsin.scheduler.forgetter import Forgetter
 from tocsin.scheduler.leaser import Leaser, Leases
 from tocsin.scheduler.planner import Planner
 from tocsin.scheduler.reclaimer import Reclaimer
@@ -40,6 +41,7 @@ from tocsin.service import Loop
 from tocsin.settings import Settings
 from tocsin.store.backfills import BackfillStore
 from tocsin.store.control.pausing import Pausing
+from tocsin.store.forgetting import ForgettingStore
 from tocsin.store.history import HistoryStore
 from tocsin.store.leases import LeaseStore
 from tocsin.store.plans import PlanStore
@@ -215,6 +217,9 @@ class Node:
         services: list[Any] = [
             Reclaimer(queue, leases, self._telemetry, self._failpoints, claim_ttl=settings.claim_ttl),
             Retention(HistoryStore(database), nodes, leases, settings.history_days, settings.audit_days),
+            Forgetter(
+                ForgettingStore(database, settings.history_days, settings.audit_days), leases, self._clock
+            ),
         ]
         return [planning, backfilling, resuming, *(Loop(service, self._clock) for service in services)]
 

@@ -12,7 +12,7 @@ from tocsin.domain.ids import new_job_id, shard_of
 from tocsin.domain.instant import HOUR, SECOND, Instant, parse_instant
 from tocsin.domain.job import Definition
 from tocsin.domain.schedule import rule_of
-from tocsin.store.history import HistoryStore
+from tocsin.store.forgetting import ForgettingStore
 from tocsin.store.jobs import NewJob
 
 NOON = parse_instant("2031-05-05T12:00:00Z", "")
@@ -101,7 +101,7 @@ def test_keys_that_no_longer_count_do_not_pile_up(url: str) -> None:
         for number in range(3):
             await define(engine, f"key {number}", b"one", "first")
             await engine.time.advance(10 * HOUR)
-        await HistoryStore(engine.database).forget_keys()
+        await ForgettingStore(engine.database, 30, 365).keys(0)
         left = await engine.database.fetch("SELECT key FROM idempotency ORDER BY key")
         assert [row["key"] for row in left] == ["key 1", "key 2"]
 

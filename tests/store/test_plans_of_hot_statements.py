@@ -89,7 +89,7 @@ class Node(msgspec.Struct):
 
 async def plan_of(database: Database, package: str, name: str) -> list[Node]:
     """The steps of the plan that every execution of a statement gets on an engine connection."""
-    text = statement(package, name)
+    text = statement(package, name).replace("the_day", "history_default")
     parameters = max(int(number) for number in re.findall(r"\$(\d+)", text))
     async with database.connection() as connection:
         await connection.execute(f"PREPARE probe AS {text}")
@@ -135,6 +135,9 @@ EXPECTED = {
     "pass_floors": (QUEUE, {"executions_pkey"}),
     "due_jobs": (STORE, {"jobs_to_plan"}),
     "write_plan": (STORE, {JOB_KEY}),
+    "forget_ended_jobs": (STORE, {JOB_KEY, "executions_pkey"}),
+    "forget_keys": (STORE, set()),
+    "sweep_jobs": (STORE, {"executions_pkey"}),
 }
 BIG = ("executions", "jobs")
 
@@ -149,7 +152,7 @@ KEYS = {
 
 
 # These look at what else a job has; that is little.
-OF_WHOLE_JOBS = ("claim", "start_alone", "grant_floors", "pass_floors")
+OF_WHOLE_JOBS = ("claim", "start_alone", "grant_floors", "pass_floors", "forget_ended_jobs", "sweep_jobs")
 
 
 @pytest.mark.parametrize("state", ["busy", "waiting", "empty"])

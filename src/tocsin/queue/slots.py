@@ -18,6 +18,7 @@ workers know; whoever has a slot that it does not use any more then looks for so
 write can be seen, so at least one of the two sees the other; and should a notice be lost, unused slots go back all the same.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby, islice
@@ -35,6 +36,8 @@ _MADE_AT_FIRST: Final = 16
 _SPARE: Final = 1 / 16
 """Which share of a key's slots a worker may take before it needs them."""
 _KEYS_REMEMBERED: Final = 100_000
+_MADE_FOR_SECONDS: Final = 600.0
+"""How long slots that were made are counted on. They stay for an hour in which nothing uses them (store/forgetting.py)."""
 _KEYS_OFFERED: Final = 2000
 """To one claim: an offer is read by the statement as a whole."""
 
@@ -53,7 +56,8 @@ class Slots:
         self._epoch: int | None = None
         self.unsure = False
         """Whether there may be slots of ours that we do not know of."""
-        self._made: dict[LimitKey, int] = {}
+        self._made: dict[LimitKey, tuple[int, float]] = {}
+        """How many slots of a key were made, and when that was."""
         self._short: set[LimitKey] = set()
         """Keys that had too few slots since the last sweep."""
         self._used: set[LimitKey] = set()
@@ -183,7 +187,7 @@ class Slots:
         """Take slots for these claims from the database, and make more where all that there are are taken and there may
         be more. Whatever comes is theirs at once, before anything else can have it."""
         missing = sorted(claims, key=limit_key)  # stable: claims of one key keep their order
-        lacking = [ask for ask in _wanted(missing) if ask[:2] not in self._made]
+        lacking = [ask for ask in _wanted(missing) if not self._made_of(ask[:2])]
         while missing and self._epoch is not None:
             await self._make(lacking)
             await self._take_free([_generously(ask) for ask in _wanted(missing)])
@@ -192,7 +196,12 @@ class Slots:
         self.taken()
 
     def _may_make(self, claim: Claim) -> bool:
-        return self._made.get(limit_key(claim), 0) < (limit_of(claim).max_parallel or 0)
+        return self._made_of(limit_key(claim)) < (limit_of(claim).max_parallel or 0)
+
+    def _made_of(self, key: LimitKey) -> int:
+        """How many slots of a key there are at least; none if that is long ago."""
+        number, made_at = self._made.get(key, (0, 0.0))
+        return number if asyncio.get_running_loop().time() - made_at < _MADE_FOR_SECONDS else 0
 
     async def _take_free(self, asked: Sequence[Asked]) -> None:
         epoch = self._epoch
@@ -240,12 +249,13 @@ class Slots:
             made = {ask[:2]: self._made_next(ask) for ask in lacking}
             rows = [(*key, number) for key, number in sorted(made.items())]
             await self._database.execute(_sql("make_slots"), self._cell, *columns(rows, 3))
-            self._made |= made
+            now = asyncio.get_running_loop().time()
+            self._made |= {key: (number, now) for key, number in made.items()}
 
     def _made_next(self, ask: Asked) -> int:
         """How many there will be: twice as many as before, and a few in any case, so that it is not done often."""
         tenant_id, key, most, wanted = ask
-        return min(most, max(_MADE_AT_FIRST, 2 * self._made.get((tenant_id, key), 0) + wanted))
+        return min(most, max(_MADE_AT_FIRST, 2 * self._made_of((tenant_id, key)) + wanted))
 
     async def _wake_for(self, freed: Iterable[LimitKey]) -> None:
         """Slots of these keys are free now, and that is committed."""

@@ -1,4 +1,5 @@
 -- Bring a final execution back for another round of attempts: same identity, attempts continue.
+-- A job that is over is changed, which keeps it from being forgotten at this moment.
 -- Called by ExecutionStore.retry. Zero rows: it is not final in a state that can be retried, or its job is gone.
 WITH back AS (
     DELETE FROM history h
@@ -6,6 +7,9 @@ WITH back AS (
       AND h.state IN ('dead', 'expired', 'cancelled')
       AND EXISTS (SELECT FROM jobs j WHERE j.cell = $1 AND j.id = $2 AND j.state <> 'cancelled')
     RETURNING h.*
+), touched AS (
+    UPDATE jobs SET updated_at = tocsin_now()
+    WHERE cell = $1 AND id = $2 AND (kind = 'once' OR state <> 'active') AND EXISTS (SELECT FROM back)
 )
 INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause, attempt,
                         earlier_attempts, attempts, origin_fire_at, backfill_id, overlap, limit_key)

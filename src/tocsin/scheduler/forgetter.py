@@ -1,0 +1,137 @@
+"""Forgets what is over, at the rate at which it ends: jobs of days that retention drops, expired keys, and what sweeps find.
+
+Forgetting never hurries at the cost of what fires. It is done in batches of about a thousand rows, one at a time, and after each
+batch it rests for a multiple of what the batch took: on a busy database batches are slow, and the rests grow with them. Only
+when whole days wait to be walked the rests are shorter, because what ends has to go.
+
+Each errand has its own time. One that fails is put off, and the others go on.
+"""
+
+import random
+from typing import Final, Protocol
+
+import msgspec
+
+from tocsin.clock import Clock
+from tocsin.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Instant, Span
+from tocsin.scheduler.leaser import Leases
+from tocsin.service import Report
+from tocsin.store.forgetting import BLOCKS, SWEPT, ForgettingStore, Walk
+
+_RESTS: Final = 9
+"""How many times as long as a batch took the rest is: forgetting has a tenth of one connection."""
+_RESTS_WHEN_BEHIND: Final = 2
+_SHORTEST_REST: Final[Span] = 10 * MILLISECOND
+_LONGEST_REST: Final[Span] = 10 * SECOND
+_AFTER_TROUBLE: Final[Span] = MINUTE
+_NEXT_LOOK: Final[Span] = MINUTE
+_NEXT_PASS: Final[Span] = HOUR
+_BARREN_REST: Final[Span] = SECOND
+"""After blocks of a table in which there was hardly anything to forget."""
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What one batch did, how long the errand can wait for the next, and whether it should not have to wait long."""
+
+    forgotten: int
+    wait: Span = 0
+    behind: bool = False
+
+
+class Errand(Protocol):
+    """Something to forget."""
+
+    async def turn(self, now: Instant) -> Turn:
+        """One batch."""
+
+
+class Forgetter:
+    """Runs on the node that leases shard 0."""
+
+    name = "forgetter"
+    interval = 60.0
+
+    def __init__(self, store: ForgettingStore, leases: Leases, clock: Clock) -> None:
+        self._leases = leases
+        self._clock = clock
+        errands: list[Errand] = [_EndedJobs(store), _Keys(store), *(_Sweep(store, table) for table in SWEPT)]
+        self._next: list[tuple[Instant, int, Errand]] = [(0, place, one) for place, one in enumerate(errands)]
+
+    async def run_once(self, now: Instant) -> Report:
+        """One batch of the errand that has waited longest."""
+        if 0 not in self._leases.trusted():
+            return Report(again_at=now + MINUTE)
+        due_at, place, errand = self._next[0]
+        if due_at > now:
+            return Report(again_at=due_at)
+        self._put_off(now + _AFTER_TROUBLE, place, errand)  # should it fail
+        began = self._clock.monotonic()
+        turn = await errand.turn(now)
+        took = round((self._clock.monotonic() - began) * SECOND)
+        rested = now + took + rest_after(took, behind=turn.behind)
+        self._put_off(max(rested, now + took + turn.wait), place, errand)
+        return Report(turn.forgotten, again_at=max(rested, self._next[0][0]))
+
+    def _put_off(self, until: Instant, place: int, errand: Errand) -> None:
+        others = [entry for entry in self._next if entry[1] != place]
+        self._next = sorted([*others, (until, place, errand)], key=lambda entry: entry[:2])
+
+
+def rest_after(took: Span, *, behind: bool = False) -> Span:
+    """How long nothing is forgotten after a batch that took so long."""
+    return max(_SHORTEST_REST, min(took * (_RESTS_WHEN_BEHIND if behind else _RESTS), _LONGEST_REST))
+
+
+class _EndedJobs:
+    """Jobs that ended on days which retention no longer keeps, day by day."""
+
+    def __init__(self, store: ForgettingStore) -> None:
+        self._store = store
+        self._walk: Walk | None = None
+
+    async def turn(self, now: Instant) -> Turn:
+        self._walk = walk = self._walk or await self._store.oldest_day(now)
+        if walk is None:
+            return Turn(0, wait=_NEXT_LOOK)
+        batch = await self._store.ended_jobs(walk, now)
+        if not batch.more:
+            self._walk = None
+        return Turn(batch.forgotten, behind=walk.behind > 0)
+
+
+class _Keys:
+    """Idempotency keys, in the order in which they expire."""
+
+    def __init__(self, store: ForgettingStore) -> None:
+        self._store = store
+        self._low_mark: Instant = 0
+        self._bottom_at: Instant = 0
+
+    async def turn(self, now: Instant) -> Turn:
+        if now >= self._bottom_at:  # keys that were locked when they were passed are below the mark
+            self._low_mark, self._bottom_at = 0, now + HOUR
+        batch, self._low_mark = await self._store.keys(self._low_mark)
+        return Turn(batch.forgotten, wait=0 if batch.more else _NEXT_LOOK)
+
+
+class _Sweep:
+    """A table that is swept from its first block to its last, and an hour later again. The first time it begins anywhere, so
+    that nodes which never lead for long do not all sweep the same part."""
+
+    def __init__(self, store: ForgettingStore, table: str) -> None:
+        self._store = store
+        self._table = table
+        self._block: int | None = None
+        self._mark: int | None = None
+        """The oldest transaction of an hour before the pass began."""
+
+    async def turn(self, now: Instant) -> Turn:
+        blocks = await self._store.blocks(self._table)
+        if self._block is None:
+            self._block = random.randrange(0, blocks + 1)
+        if self._block >= blocks:
+            self._block, self._mark = 0, await self._store.mark()
+            return Turn(0, wait=_NEXT_PASS)
+        forgotten = await self._store.sweep(self._table, self._block, now, self._mark)
+        self._block += BLOCKS
+        return Turn(forgotten, wait=0 if forgotten > BLOCKS else _BARREN_REST)

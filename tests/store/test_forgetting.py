@@ -1,0 +1,289 @@
+"""What is over is forgotten at the rate at which it ends, and nothing that is not over ever is."""
+
+from tests.simulation.virtual_time import START
+from tests.simulation.workshop import TENANT, Workshop, play
+from tocsin.clock import VirtualClock
+from tocsin.domain.instant import DAY, HOUR, MINUTE, Instant, Span
+from tocsin.domain.lifecycle import State
+from tocsin.domain.policy import Limit, Policies
+from tocsin.queue.postgres import PostgresQueue
+from tocsin.scheduler.forgetter import Forgetter, rest_after
+from tocsin.scheduler.leaser import Leases
+from tocsin.scheduler.retention import Retention
+from tocsin.store.control.firing import Firing
+from tocsin.store.forgetting import ForgettingStore
+from tocsin.store.history import HistoryStore
+from tocsin.store.leases import LeaseStore
+
+DAYS = 5
+
+
+class AllShards(Leases):
+    """A node that leases everything."""
+
+    def trusted(self) -> dict[int, int]:
+        return {0: 1}
+
+
+class Tidying:
+    """Retention and forgetting on one node."""
+
+    def __init__(self, shop: Workshop, history: HistoryStore | None = None) -> None:
+        leases = AllShards(shop.time.clock, 10.0)
+        self._time = shop.time
+        self._forgetter = Forgetter(ForgettingStore(shop.database, DAYS, DAYS), leases, shop.time.clock)
+        nodes = LeaseStore(shop.plain, 10.0)
+        self._retention = Retention(HistoryStore(shop.database), nodes, leases, DAYS, DAYS)
+
+    async def run(self, span: Span) -> int:
+        """Let both do what they want to for a while. Returns how much was forgotten."""
+        until, forgotten = self._time.now() + span, 0
+        await self._retention.run_once(self._time.now())
+        while self._time.now() < until:
+            report = await self._forgetter.run_once(self._time.now())
+            forgotten += report.done
+            assert report.again_at is not None
+            await self._time.advance_to(min(until, report.again_at))
+        await self._retention.run_once(self._time.now())
+        return forgotten
+
+
+async def _end(shop: Workshop, state: State = State.SUCCEEDED) -> None:
+    """Everything that is due ends."""
+    node = await shop.leases.register("worker", ("worker",), "test")
+    worker = shop.worker(node)
+    while claims := await shop.claim(worker):
+        await worker.finish([shop.finish(claim, state) for claim in claims])
+
+
+def test_one_offs_are_forgotten_as_fast_as_they_ended_however_many(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        for _ in range(5):
+            await shop.many(1000)
+        await _end(shop)
+        await shop.time.advance((DAYS + 2) * DAY)
+        assert await Tidying(shop).run(HOUR) == 5000
+        assert await shop.count("jobs") == 0
+        assert await shop.count("history") == 0
+        assert await shop.count("day_walks") == 0
+
+    play(url, story)
+
+
+def test_keys_are_forgotten_as_fast_as_they_expire_however_many(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        await shop.plain.execute(
+            "INSERT INTO idempotency (tenant_id, key, request_hash, job_id, expires_at)"
+            " SELECT 1, n::text, '', gen_random_uuid(), tocsin_now() - n * interval '1 ms' FROM generate_series(1, 12000) n"
+        )
+        await Tidying(shop).run(MINUTE)
+        assert await shop.count("idempotency") == 0
+
+    play(url, story)
+
+
+def test_jobs_that_are_not_over_are_kept(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        pending = await shop.once(in_=400 * DAY)
+        paused = await shop.once(in_=DAY)
+        await shop.pausing.pause(TENANT, paused.job_id, "wait")
+        live = await shop.recurring(DAY)
+        await shop.once()
+        await _end(shop)
+        await shop.time.advance((DAYS + 2) * DAY)
+        await Tidying(shop).run(3 * HOUR)
+        assert await _jobs(shop) == {pending.job_id, paused.job_id, live}
+
+    play(url, story)
+
+
+def test_a_job_that_ran_again_is_kept_as_long_as_the_history_of_that(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key = await shop.once()
+        await _end(shop)
+        await shop.time.advance(3 * DAY)
+        await _tend(shop)
+        await Firing(shop.plain).run(TENANT, key.job_id, shop.time.now(), again=key.fire_at)
+        await _end(shop)
+        tidying = Tidying(shop)
+        await shop.time.advance(4 * DAY)
+        await tidying.run(3 * HOUR)
+        assert await shop.past(key) == []
+        assert await _jobs(shop) == {key.job_id}
+        await shop.time.advance(3 * DAY)
+        await tidying.run(3 * HOUR)
+        assert await _jobs(shop) == set()
+
+    play(url, story)
+
+
+def test_a_job_that_is_retried_while_its_day_is_forgotten_is_kept(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key = await shop.once()
+        await _end(shop, State.DEAD)
+        await shop.time.advance((DAYS + 2) * DAY)
+        await shop.executions.retry(TENANT, key)
+        await Tidying(shop).run(3 * HOUR)
+        assert await _jobs(shop) == {key.job_id}
+        assert await shop.live(key) is not None
+
+    play(url, story)
+
+
+def test_recurring_jobs_that_are_over_are_forgotten_with_their_last_history(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        job_id = await shop.recurring(DAY)
+        never_fired = await shop.recurring(DAY)
+        await Firing(shop.plain).run(TENANT, job_id, shop.time.now())
+        await _end(shop)
+        for ended in (job_id, never_fired):
+            await shop.cancelling.cancel(TENANT, ended, "over")
+        tidying = Tidying(shop)
+        await shop.time.advance((DAYS - 1) * DAY)
+        await tidying.run(HOUR)
+        assert await _jobs(shop) == {job_id, never_fired}
+        await shop.time.advance(3 * DAY)
+        await tidying.run(3 * HOUR)
+        assert await _jobs(shop) == set()
+
+    play(url, story)
+
+
+def test_a_day_is_dropped_when_its_jobs_are_forgotten_or_after_another_week(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        await shop.once()
+        await _end(shop)
+        await shop.time.advance((DAYS + 2) * DAY)
+        await _tend(shop)
+        assert await shop.count("history") == 1
+        await shop.time.advance(7 * DAY)
+        await _tend(shop)
+        assert await shop.count("history") == 0
+
+    play(url, story)
+
+
+def test_rates_and_slots_of_keys_that_nothing_uses_any_more_go(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        now = shop.time.now()
+        for number in range(50):
+            await shop.plain.execute(
+                "INSERT INTO limit_rates (cell, tenant_id, key, next_at) VALUES (0, 1, $1, $2)",
+                f"k{number}",
+                now,
+            )
+        await shop.plain.execute(
+            "INSERT INTO slots (cell, tenant_id, key, slot) SELECT 0, 1, 'k' || n % 50, n / 50 + 1"
+            " FROM generate_series(0, 799) n"
+        )
+        await shop.plain.execute(
+            "UPDATE slots SET node_id = 7, epoch = nextval('slots_epochs') WHERE key = 'k3' AND slot = 2"
+        )
+        tidying = Tidying(shop)
+        await tidying.run(MINUTE)
+        assert await shop.count("slots") == 800  # nobody knows yet that they are not used
+        await tidying.run(3 * HOUR)
+        assert await shop.count("limit_rates") == 0
+        rows = await shop.plain.fetch("SELECT key, count(*) AS slots FROM slots GROUP BY key")
+        assert {row["key"]: row["slots"] for row in rows} == {"k3": 16}
+
+    play(url, story)
+
+
+def test_a_worker_that_remembers_slots_which_were_forgotten_makes_them_again(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        worker = shop.worker(await shop.leases.register("worker", ("worker",), "test"))
+        limit = Policies(limit=Limit("key", max_parallel=2))
+        await shop.once(policies=limit)
+        await _run_gated(shop, worker)
+        await worker.slots.give_back_all()
+        tidying = Tidying(shop)
+        await tidying.run(3 * HOUR)
+        assert await shop.count("slots") == 0
+        await shop.once(policies=limit)
+        assert await _run_gated(shop, worker) == 1
+
+    play(url, story)
+
+
+def test_backfills_and_keys_that_are_over_go_when_their_traces_do(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        await shop.plain.execute(
+            "INSERT INTO backfills (tenant_id, cell, job_id, shard, schedule, range_from, range_to, mode, direction,"
+            " max_parallel, total, state, finished_at) SELECT 1, 0, gen_random_uuid(), 0, '{}', tocsin_now(), tocsin_now(),"
+            " 'all', 'oldest_first', 1, 1, s, CASE WHEN s <> 'running' THEN tocsin_now() END"
+            " FROM unnest(ARRAY['running', 'completed', 'cancelled']) s"
+        )
+        for name, ended in (("live", None), ("revoked", shop.time.now())):
+            await shop.plain.execute(
+                "INSERT INTO api_keys (id, tenant_id, name, secret_hash, scopes, revoked_at) VALUES ($1, 1, $1, '', '{}', $2)",
+                name,
+                ended,
+            )
+        tidying = Tidying(shop)
+        await tidying.run(3 * HOUR)
+        assert await shop.count("backfills") == 3
+        assert await shop.count("api_keys WHERE id = 'revoked'") == 1
+        await shop.time.advance((DAYS + 1) * DAY)
+        await tidying.run(3 * HOUR)
+        assert await shop.count("backfills") == 1
+        assert await shop.count("api_keys WHERE id = 'revoked'") == 0
+        assert await shop.count("api_keys WHERE id = 'live'") == 1
+
+    play(url, story)
+
+
+def test_an_errand_that_fails_keeps_no_other_from_its_turn(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        await shop.plain.execute(
+            "INSERT INTO idempotency (tenant_id, key, request_hash, job_id, expires_at)"
+            " VALUES (1, 'old', '', gen_random_uuid(), tocsin_now() - interval '1 s')"
+        )
+        store = ForgettingStore(shop.database, DAYS, DAYS)
+        store.oldest_day = _broken  # type: ignore[method-assign, assignment]
+        forgetter = Forgetter(store, AllShards(shop.time.clock, 10.0), shop.time.clock)
+        failed = 0
+        for _ in range(10):
+            try:
+                await forgetter.run_once(shop.time.now())
+            except ZeroDivisionError:
+                failed += 1
+            await shop.time.advance(MINUTE // 20)
+        assert failed == 1
+        assert await shop.count("idempotency") == 0
+
+    play(url, story)
+
+
+def test_forgetting_rests_nine_times_as_long_as_it_works_and_less_when_days_wait() -> None:
+    assert rest_after(40_000) == 360_000
+    assert rest_after(40_000, behind=True) == 80_000
+    assert rest_after(0) > 0
+    assert rest_after(3_600_000_000) == 10_000_000
+
+
+async def _broken(_: Instant) -> None:
+    raise ZeroDivisionError
+
+
+async def _tend(shop: Workshop) -> None:
+    retention = Retention(
+        HistoryStore(shop.database),
+        LeaseStore(shop.plain, 10.0),
+        AllShards(VirtualClock(START), 10.0),
+        DAYS,
+        DAYS,
+    )
+    await retention.run_once(shop.time.now())
+
+
+async def _run_gated(shop: Workshop, worker: PostgresQueue) -> int:
+    """Start and end what is due under a limit. Returns how much that was."""
+    await shop.plain.execute("UPDATE nodes SET expires_at = 'infinity'")
+    started = await worker.start_gated(await shop.claim(worker), shop.time.now())
+    await worker.succeed(started, shop.time.now())
+    return len(started)
+
+
+async def _jobs(shop: Workshop) -> set[object]:
+    return {row["id"] for row in await shop.plain.fetch("SELECT id FROM jobs")}
