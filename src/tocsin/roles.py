@@ -268,6 +268,7 @@ class Node:
             shard_count=row["shard_count"],
             lease_ttl=self._settings.lease_ttl,
             horizon=self._settings.horizon,
+            patience=self._settings.statement_timeout,
             operator=operator,
             defaults=self._settings.tenant_limits,
             wall=wall,

@@ -118,6 +118,25 @@ def test_a_job_that_cannot_be_written_fails_alone(url: str, monkeypatch: pytest.
         assert len(api.fetch("SELECT FROM jobs")) == 49
 
 
+def test_a_creation_that_waited_in_line_for_too_long_is_given_up_and_not_written(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    define, names = JobStore.define, []
+
+    async def slow(store: JobStore, jobs: Sequence[NewJob], *rest: Any, **more: Any) -> set[UUID]:
+        names.extend(job.definition.name for job in jobs)
+        api.context.intake._patience = -1.0  # a long time has passed
+        return await define(store, jobs, *rest, **more)
+
+    with in_process_api(url) as api:
+        monkeypatch.setattr("tocsin.api.intake._BATCH", 1)
+        monkeypatch.setattr(JobStore, "define", slow)
+        answers = _create(api, [{"name": f"job {n}", "schedule": {"every": "1h"}} for n in range(4)])
+        assert sorted(answer.status for answer in answers) == [201, 503, 503, 503]
+        assert [a.headers["retry-after"] for a in answers if a.status == 503] == ["1"] * 3
+        assert [job["name"] for job in api.get("/v1/jobs").json()["items"]] == names
+
+
 def test_a_client_that_goes_away_leaves_a_whole_job_or_none(url: str) -> None:
     with in_process_api(url) as api:
 

@@ -9,12 +9,16 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.api import ADMIN_KEY, in_process_api
 from tests.support.postgres import temporary_directory
 from tests.support.processes import wait_for
+from tocsin.api.problems import OUTCOME_UNKNOWN
 from tocsin.db.embedded import EmbeddedServer
 from tocsin.db.migrations import migrate
+from tocsin.domain.errors import OutcomeUnknown, Unavailable
+from tocsin.store.jobs import JobStore
 
 
 def test_without_its_database_the_api_asks_for_patience_and_then_goes_on() -> None:
@@ -86,3 +90,46 @@ def test_a_defect_is_answered_with_an_id_and_logged_without_the_secrets_of_the_r
     assert "a defect" in done.stderr
     for secret in (ADMIN_KEY, "canary-in-url", "canary-in-header", "canary-in-body"):
         assert secret not in done.stderr
+
+
+def test_a_creation_whose_answer_is_lost_is_not_said_to_have_failed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost(*_: object, **__: object) -> None:
+        raise OutcomeUnknown("the database did not answer in time")
+
+    with in_process_api(url) as api:
+        monkeypatch.setattr(JobStore, "define", lost)
+        answer = api.post("/v1/jobs", {"schedule": {"in": "1h"}, "target": {"kind": "noop"}})
+        assert (answer.status, answer.problem()["type"]) == (503, OUTCOME_UNKNOWN)
+
+
+def test_a_change_that_was_made_is_not_denied_because_it_cannot_be_shown(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise Unavailable("the database did not answer")
+
+    with in_process_api(url) as api:
+        job = api.create(schedule={"every": "1h"})
+        with monkeypatch.context() as patch:
+            patch.setattr(JobStore, "get", away)
+            paused = api.post(f"/v1/jobs/{job['id']}/pause")
+            shown = api.get(f"/v1/jobs/{job['id']}")
+        assert (paused.status, paused.problem()["type"]) == (503, OUTCOME_UNKNOWN)
+        assert (shown.status, "type" in shown.problem()) == (503, False)
+        assert api.job(job)["state"] == "paused"
+
+
+def test_strangers_do_not_hear_why_the_database_is_away_and_the_log_says_it_once(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object) -> None:
+        raise Unavailable("the database is not available", why='no entry for user "scheduler"')
+
+    with in_process_api(url) as api, capture_logs() as logs:
+        monkeypatch.setattr(type(api.context.database), "fetchrow", refused)
+        for path in ("/readyz", "/readyz", "/v1/jobs"):
+            answer = api.get(path, key=None if path == "/readyz" else "tocsin_unknown_key_0000000000000000")
+            assert "scheduler" not in answer.body.decode()
+    assert ["scheduler" in log["error"] for log in logs if log["event"] == "api.unavailable"] == [True]

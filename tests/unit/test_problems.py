@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tocsin.api.problems import problem, problem_of, refused_by_decoder
+from tocsin.api.problems import OUTCOME_UNKNOWN, problem, problem_of, refused_by_decoder
 from tocsin.api.wire.jobs import NewJob
-from tocsin.domain.errors import Conflict, NotFound, Refused, Unauthorized, Unavailable
+from tocsin.domain.errors import Conflict, NotFound, OutcomeUnknown, Refused, Unauthorized, Unavailable
 
 GOOD: dict[str, Any] = {"schedule": "@daily", "target": {"kind": "noop"}}
 
@@ -94,3 +94,15 @@ def test_a_refusal_tells_what_to_do_and_an_absence_when_to_come_back() -> None:
 
 def test_a_detail_of_any_length_makes_a_short_document() -> None:
     assert len(problem(422, "x" * 1_000_000).body) < 1000
+
+
+def test_an_unknown_outcome_has_a_type_of_its_own_and_is_only_to_be_repeated_with_a_key() -> None:
+    error = OutcomeUnknown("the database did not answer in time", why="connection to 10.0.0.7 lost")
+    careful, repeatable = problem_of(error), problem_of(error, repeatable=True)
+    for answer in (careful, repeatable):
+        document = json.loads(bytes(answer.body))
+        assert (answer.status_code, document["type"]) == (503, OUTCOME_UNKNOWN)
+        assert "not known" in document["detail"]
+        assert "10.0.0.7" not in json.dumps(document)
+    assert "retry-after" not in careful.headers
+    assert repeatable.headers["retry-after"] == "1"

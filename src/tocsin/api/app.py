@@ -32,12 +32,13 @@ from tocsin.api.auth import TENANT_HEADER
 from tocsin.api.context import Context
 from tocsin.api.endpoint import Call, Endpoint, Reply
 from tocsin.api.openapi import openapi_document
+from tocsin.api.outage import Outage
 from tocsin.api.problems import problem, problem_of, refused_by_decoder
 from tocsin.api.request import ClientGone, Handle, Request, Routes
 from tocsin.api.trail import Trail
 from tocsin.api.wire.health import Health
-from tocsin.db.pool import acting_for
-from tocsin.domain.errors import NotFound, Refused, Unavailable
+from tocsin.db.pool import acting_for, noting_changes
+from tocsin.domain.errors import NotFound, OutcomeUnknown, Refused, Unavailable
 from tocsin.domain.keys import Scope
 from tocsin.telemetry import merge
 
@@ -57,12 +58,13 @@ class Application:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._outage = Outage(context.clock)
         verbs: dict[str, dict[str, Handle]] = defaultdict(dict)
         for endpoint in ENDPOINTS:
             verbs[endpoint.path][endpoint.method] = _serve(endpoint, context)
         verbs["/openapi.json"]["GET"] = _constant(_encode(openapi_document(ENDPOINTS)))
         verbs["/healthz"]["GET"] = _constant(_encode(Health("ok")))
-        verbs["/readyz"]["GET"] = _ready(context)
+        verbs["/readyz"]["GET"] = _ready(context, self._outage)
         verbs["/metrics"]["GET"] = _metrics(context)
         self.routes = Routes(dict(verbs))
 
@@ -72,8 +74,11 @@ class Application:
         request.id = _request_id(request)
         try:
             response = await self._handle(request)
-        except (Refused, Unavailable) as error:
+        except Refused as error:
             response = problem_of(error)
+        except Unavailable as error:
+            self._outage.note(error)
+            response = problem_of(error, repeatable="idempotency-key" in request.headers)
         except ClientGone:
             response = Response(status_code=499)
         except Exception as error:  # noqa: BLE001 - a defect ends its own request, told and logged, nothing else
@@ -117,7 +122,7 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
             trail = Trail(context.audit, caller, endpoint, request.id, request.address)
         call = Call(context, caller, request.parameters, request.query, headers, body, trail)
         with acting_for(caller.tenant_id):
-            answer = await (endpoint.handler(call) if trail is None else trail.follow(call))
+            answer = await (endpoint.handler(call) if trail is None else _changing(trail, call))
         if not isinstance(answer, Reply):
             return Response(_encode(answer), endpoint.status, standing, media_type="application/json")
         status = answer.status or endpoint.status
@@ -126,6 +131,17 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
         )
 
     return serve
+
+
+async def _changing(trail: Trail, call: Call) -> Any:
+    """The answer of a handler that changes something. One that failed after a commit does not say that nothing was done."""
+    with noting_changes() as changes:
+        try:
+            return await trail.follow(call)
+        except Unavailable as error:
+            if changes.made and not isinstance(error, OutcomeUnknown):
+                raise OutcomeUnknown("the database did not answer to the end", why=str(error)) from error
+            raise
 
 
 def _request_id(request: Request) -> str:
@@ -222,11 +238,12 @@ def _constant(body: bytes) -> Handle:
     return constant
 
 
-def _ready(context: Context) -> Handle:
+def _ready(context: Context, outage: Outage) -> Handle:
     async def ready(_: Request) -> Response:
         try:
             await context.database.fetchrow("SELECT true FROM installation")
         except Unavailable as error:
+            outage.note(error)
             document = _encode(Health("unavailable", error.detail))
             return Response(document, 503, headers={"retry-after": "1"}, media_type="application/json")
         return Response(_encode(Health("ready", context.wall)), media_type="application/json")

@@ -74,12 +74,14 @@ def make_context(
     shard_count: int,
     lease_ttl: float,
     horizon: float = 45.0,
+    patience: float = 15.0,
     operator: Database | None = None,
     defaults: TenantLimits | None = None,
     wall: str | None = None,
     box: SecretBox | None = None,
 ) -> Context:
-    """Everything over one database. `operator` is a way into it that sees all tenants, if `database` does not."""
+    """Everything over one database. `operator` is a way into it that sees all tenants, if `database` does not; `patience`
+    is how many seconds a creation waits in line."""
     operator = operator or database
     jobs, tenants = JobStore(database), TenantStore(operator)
     return Context(
@@ -97,7 +99,7 @@ def make_context(
         BackfillStore(database),
         ExecutionStore(database),
         LeaseStore(database, lease_ttl),
-        Intake(jobs, clock),
+        Intake(jobs, clock, patience),
         Authenticator(KeyStore(database), tenants, clock, defaults or TenantLimits()),
         Throttle(clock),
         PendingJobs(tenants, clock, horizon),

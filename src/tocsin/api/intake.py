@@ -2,16 +2,16 @@
 
 Requests that arrive while a commit is under way are written together by the next one: a lone request waits
 for nothing, and a flood shares one statement and one fsync among hundreds. Each caller learns the fate of its
-own job.
+own job. A job waits in line no longer than a statement may take; after that its caller is told that nothing was written.
 """
 
 import asyncio
 from collections import deque
-from typing import Final
+from typing import Final, NamedTuple
 
 from tocsin.clock import Clock
 from tocsin.db.pool import acting_by_statement, acting_tenants
-from tocsin.domain.errors import Unavailable
+from tocsin.domain.errors import OutcomeUnknown, Unavailable
 from tocsin.store.jobs import JobStore, NewJob, name_taken
 
 _BATCH: Final = 500
@@ -19,13 +19,22 @@ _MOST_WAITING: Final = 20_000
 _WRITERS: Final = 2
 
 
+class _Entry(NamedTuple):
+    """A job on its way, who waits for it, and since when by the monotonic clock."""
+
+    job: NewJob
+    written: asyncio.Future[None]
+    since: float
+
+
 class Intake:
     """Buffers new jobs and writes them in batches."""
 
-    def __init__(self, store: JobStore, clock: Clock) -> None:
+    def __init__(self, store: JobStore, clock: Clock, patience: float = 15.0) -> None:
         self._store = store
+        self._patience = patience
         self._clock = clock
-        self._waiting: deque[tuple[NewJob, asyncio.Future[None]]] = deque()
+        self._waiting: deque[_Entry] = deque()
         self._writers = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -38,7 +47,7 @@ class Intake:
         if len(self._waiting) >= _MOST_WAITING:
             raise Unavailable("too many creations are waiting for the database", retry_after=1)
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((job, written))
+        self._waiting.append(_Entry(job, written, self._clock.monotonic()))
         if self._writers < _WRITERS:
             self._writers += 1
             task = asyncio.create_task(self._write_all())
@@ -53,23 +62,31 @@ class Intake:
             # A batch may be for several tenants; the statement that writes it names them.
             with acting_by_statement():
                 while self._waiting:
-                    batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+                    batch = self._next_batch()
                     try:
-                        await self._write(batch)
+                        if batch:
+                            await self._write(batch)
                     finally:
-                        _tell(batch, Unavailable("the creation was interrupted"))
+                        _tell(batch, OutcomeUnknown("the creation was interrupted"))
         finally:
             self._writers -= 1
 
-    async def _write(self, batch: list[tuple[NewJob, asyncio.Future[None]]]) -> None:
+    def _next_batch(self) -> list[_Entry]:
+        """The next in line. What waited longer than a statement may take is given up instead, while nothing is written."""
+        oldest = self._clock.monotonic() - self._patience
+        while self._waiting and self._waiting[0].since < oldest:
+            _tell([self._waiting.popleft()], Unavailable("too many creations are waiting for the database"))
+        return [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+
+    async def _write(self, batch: list[_Entry]) -> None:
         # Every process takes names in the same order, so that two batches never wait for each other.
-        batch.sort(key=lambda entry: (entry[0].tenant_id, entry[0].definition.name or ""))
+        batch.sort(key=lambda entry: (entry.job.tenant_id, entry.job.definition.name or ""))
         try:
-            refused = await self._store.define([job for job, _ in batch], self._clock.now())
+            refused = await self._store.define([entry.job for entry in batch], self._clock.now())
         except Exception as error:  # noqa: BLE001 - every caller must hear of it, whatever it is
             await self._give_up(batch, error)
             return
-        for job, written in batch:
+        for job, written, _ in batch:
             if written.done():
                 continue  # the caller went away; the job is there all the same
             if job.id in refused:
@@ -77,7 +94,7 @@ class Intake:
             else:
                 written.set_result(None)
 
-    async def _give_up(self, batch: list[tuple[NewJob, asyncio.Future[None]]], error: Exception) -> None:
+    async def _give_up(self, batch: list[_Entry], error: Exception) -> None:
         """Tell the callers; but a job that cannot be written at all is nobody's trouble but its own."""
         if len(batch) > 1 and not isinstance(error, Unavailable):
             for entry in batch:
@@ -86,8 +103,8 @@ class Intake:
         _tell(batch, error)
 
 
-def _tell(batch: list[tuple[NewJob, asyncio.Future[None]]], error: Exception) -> None:
+def _tell(batch: list[_Entry], error: Exception) -> None:
     """Nobody waits for ever: whoever has not heard yet, hears this."""
-    for _, written in batch:
+    for _, written, _ in batch:
         if not written.done():
             written.set_exception(error)

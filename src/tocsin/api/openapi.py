@@ -27,7 +27,7 @@ _MEANINGS: Final = {
     413: "The body is too large",
     422: "A field is wrong; the document names it",
     429: "The tenant asks more often than it may; Retry-After says when to come again",
-    503: "The database is away; try again later",
+    503: "The database is away; try again later. Of the type `urn:tocsin:problem:outcome-unknown`: the request may have been carried out",
 }
 _ACTING_FOR: Final = {
     "name": "Tocsin-Tenant",
@@ -129,6 +129,7 @@ def _refusals(statuses: Iterable[int]) -> dict[str, Any]:
             _schema(Problem),
             kind="application/problem+json",
             headers=_HEADERS_OF.get(status, ()),
+            sometimes=(*_SOMETIMES, "Retry-After") if status == 503 else _SOMETIMES,
         )
         for status in sorted(statuses)
     }
@@ -198,14 +199,18 @@ def _schema(kind: Any) -> dict[str, Any]:
 
 
 def _content(
-    words: str, schema: dict[str, Any], kind: str = "application/json", headers: Sequence[str] = ()
+    words: str,
+    schema: dict[str, Any],
+    kind: str = "application/json",
+    headers: Sequence[str] = (),
+    sometimes: Sequence[str] = _SOMETIMES,
 ) -> dict[str, Any]:
     return {
         "description": words,
         "headers": {
             name: {
                 "description": _HEADERS[name],
-                "required": name not in _SOMETIMES,
+                "required": name not in sometimes,
                 "schema": {"type": "string"},
             }
             for name in (_REQUEST_ID, *headers)

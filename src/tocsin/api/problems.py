@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from tocsin.domain.errors import Refused, Unavailable
+from tocsin.domain.errors import OutcomeUnknown, Refused, Unavailable
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -21,6 +21,9 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     request_id: str | None = None
 
 
+OUTCOME_UNKNOWN: Final = "urn:tocsin:problem:outcome-unknown"
+"""The type of a 503 that does not say whether the request was carried out."""
+_UNKNOWN_OUTCOME: Final = "whether the request was carried out is not known"
 _LONGEST: Final = 200  # of what a refusal repeats of the request
 _LONGEST_DETAIL: Final = 500
 _MISSING: Final = re.compile("Object missing required field `(.*)`", re.DOTALL)
@@ -80,8 +83,17 @@ def problem(status: int, detail: str, **more: Any) -> Response:
     )
 
 
-def problem_of(error: Refused | Unavailable) -> Response:
-    """The document for an error that was raised on purpose."""
+def problem_of(error: Refused | Unavailable, *, repeatable: bool = False) -> Response:
+    """The document for an error that was raised on purpose. `repeatable`: the request has an idempotency key."""
+    if isinstance(error, OutcomeUnknown):
+        # Many clients repeat on Retry-After by themselves; without a key that may do it twice.
+        again = {"retry_after": error.retry_after} if repeatable else {}
+        hint = (
+            "repeat it with the same Idempotency-Key"
+            if repeatable
+            else "look whether it was done before you repeat it"
+        )
+        return problem(503, f"{error.detail}; {_UNKNOWN_OUTCOME}", type=OUTCOME_UNKNOWN, hint=hint, **again)
     if isinstance(error, Unavailable):
         return problem(503, error.detail, retry_after=error.retry_after)
     headers = {"www-authenticate": "Bearer"} if error.status == 401 else dict(getattr(error, "headers", {}))

@@ -12,7 +12,8 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from tocsin.db.pool import MINIMUM_VERSION, SCHEMA, open_connection, translating
+from tocsin.db.pool import MINIMUM_VERSION, SCHEMA, open_connection
+from tocsin.db.trouble import translating
 from tocsin.domain.errors import Refused
 
 _LOCK: Final = 0x70C51  # any number, the same for every node

@@ -42,7 +42,7 @@ class Notices:
             await asyncio.sleep(random.uniform(0.3, 1.0))
 
     async def _listen(self) -> None:
-        connection = await open_connection(self._url, name=self._name)
+        connection = await open_connection(self._url, name=self._name, starting=False)
         closed = asyncio.Event()
         try:
             connection.add_termination_listener(lambda _: closed.set())

@@ -7,7 +7,7 @@ so these are switched off and generic plans are forced; plan tests guard the res
 
 Instants travel as integers (microseconds since the Unix epoch), JSON as text. Every call has a timeout, on
 the client and on the server; a connection that broke or a server that is away is `Unavailable`, never a
-driver's exception.
+driver's exception (`trouble`). A connection whose server fell silent is not waited for a second time: it is closed.
 
 A connection acts for the tenants that `acting_for` names, or for nobody: the tables' policies (migration 0003)
 show a role that does not own them only those tenants' rows. The session's setting is compared at every single
@@ -20,12 +20,13 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from time import monotonic
 from typing import Any, Final, Protocol
 
 import asyncpg
-import structlog
 
-from tocsin.domain.errors import Refused, Unavailable
+from tocsin.db.trouble import AWAY, changing, may_write, translating
+from tocsin.domain.errors import Unavailable
 
 SCHEMA: Final = "tocsin"
 MINIMUM_VERSION: Final = 15
@@ -38,33 +39,11 @@ _PINNED: Final = _PLAIN | {
     "enable_mergejoin": "off",
     "plan_cache_mode": "force_generic_plan",
 }
-_AWAY: Final = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # how the driver may meet a connection that the server ended just now
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.QueryCanceledError,
-    asyncpg.LockNotAvailableError,
-    asyncpg.DiskFullError,
-    asyncpg.ReadOnlySQLTransactionError,
-    asyncpg.DeadlockDetectedError,
-    asyncpg.SerializationError,
-)
-# Waiting does not help: the URL names what is not there, or not for us.
-_NEVER: Final = (
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.InvalidPasswordError,
-    asyncpg.InvalidAuthorizationSpecificationError,
-)
+_SHORTEST_TIMEOUT: Final = 0.05
 _NOBODY: Final = ""
 _acting_for: ContextVar[str | None] = ContextVar("acting_for", default=_NOBODY)
 _witness: ContextVar["Witness | None"] = ContextVar("witness", default=None)
-_log = structlog.get_logger()
+_changes: ContextVar["Changes | None"] = ContextVar("changes", default=None)
 
 Record = asyncpg.Record
 UniqueViolation = asyncpg.UniqueViolationError
@@ -132,6 +111,28 @@ def witnessed(witness: Witness) -> Iterator[None]:
         _witness.reset(token)
 
 
+class Changes:
+    """Whether something was committed."""
+
+    made = False
+
+
+@contextmanager
+def noting_changes() -> Iterator[Changes]:
+    """What is yielded says whether something was committed inside."""
+    changes = Changes()
+    token = _changes.set(changes)
+    try:
+        yield changes
+    finally:
+        _changes.reset(token)
+
+
+def _note_change() -> None:
+    if (changes := _changes.get()) is not None:
+        changes.made = True
+
+
 class _Connection(asyncpg.Connection):
     """A connection that knows for whom it acts; None when that is uncertain."""
 
@@ -152,14 +153,12 @@ class Database:
         self._timeout = timeout
 
     async def fetch(self, query: str, *args: Any) -> list[Record]:
-        async with self.connection() as connection:
-            rows: list[Record] = await connection.fetch(query, *args)
-            return rows
+        rows: list[Record] = await self._ask("fetch", query, args)
+        return rows
 
     async def fetchrow(self, query: str, *args: Any) -> Record | None:
-        async with self.connection() as connection:
-            row: Record | None = await connection.fetchrow(query, *args)
-            return row
+        row: Record | None = await self._ask("fetchrow", query, args)
+        return row
 
     async def one(self, query: str, *args: Any) -> Record:
         """The row of a statement that always has one."""
@@ -169,9 +168,20 @@ class Database:
         return row
 
     async def execute(self, query: str, *args: Any) -> str:
+        done: str = await self._ask("execute", query, args)
+        return done
+
+    async def _ask(self, method: str, query: str, args: tuple[Any, ...]) -> Any:
+        """One statement, within the timeout from the wait for a connection to the answer."""
+        until = monotonic() + self._timeout
         async with self.connection() as connection:
-            done: str = await connection.execute(query, *args)
-            return done
+            left = max(_SHORTEST_TIMEOUT, until - monotonic())
+            if not may_write(query):
+                return await getattr(connection, method)(query, *args, timeout=left)
+            with changing():
+                answer = await getattr(connection, method)(query, *args, timeout=left)
+            _note_change()
+            return answer
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
@@ -180,41 +190,50 @@ class Database:
             async with self._pool.acquire(timeout=self._timeout) as acquired:
                 connection: Any = acquired  # the driver's stand-in for one of our connections
                 tenants = _acting_for.get()
-                if tenants is not None and connection.acts_for != tenants:
-                    await connection.act_for(tenants)
-                yield connection
+                with _not_waiting_twice(connection):
+                    if tenants is not None and connection.acts_for != tenants:
+                        await connection.act_for(tenants)
+                    yield connection
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
         """One connection inside one transaction."""
         witness = _witness.get()
-        async with self.connection() as connection, connection.transaction():
-            if witness is None:
-                yield connection
-                return
-            await witness.begin(connection)
-            yield connection
-            await witness.end(connection)
+        async with self.connection() as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            try:
+                with _not_waiting_twice(connection):
+                    if witness is not None:
+                        await witness.begin(connection)
+                    yield connection
+                    if witness is not None:
+                        await witness.end(connection)
+            except BaseException:
+                if not connection.is_closed():
+                    await transaction.rollback()
+                raise
+            with changing():
+                await transaction.commit()
+            _note_change()
 
     async def close(self) -> None:
         """Give back every connection, waiting a moment for those in use."""
         try:
             await asyncio.wait_for(self._pool.close(), 5)
-        except (TimeoutError, *_AWAY):
+        except AWAY:
             self._pool.terminate()
 
 
-class translating:  # noqa: N801 - reads as a statement: `with translating():`
-    """Turn the driver's many ways of saying "the server is away" into `Unavailable`."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, _NEVER):
-            raise Refused(_words(error), field="database_url") from error
-        if error is not None and isinstance(error, _AWAY):
-            raise Unavailable(f"the database did not answer: {_words(error)}") from error
+@contextmanager
+def _not_waiting_twice(connection: Any) -> Iterator[None]:
+    """Close a connection whose server fell silent: to end its transaction or to give it back would wait once more."""
+    try:
+        yield
+    except (TimeoutError, Unavailable) as error:
+        if isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError):
+            connection.terminate()
+        raise
 
 
 async def open_database(
@@ -235,7 +254,7 @@ async def open_database(
     }
     if role is not None:
         settings["role"] = role
-    with translating():
+    with translating(starting=True):
         pool = await asyncpg.create_pool(
             url,
             connection_class=_Connection,
@@ -252,9 +271,12 @@ async def open_database(
     return Database(pool, timeout)
 
 
-async def open_connection(url: str, *, name: str, timeout: float = 15.0) -> "asyncpg.Connection[Record]":
-    """A single plain connection: for LISTEN, migrations, and other things a pool must not share."""
-    with translating():
+async def open_connection(
+    url: str, *, name: str, timeout: float = 15.0, starting: bool = True
+) -> "asyncpg.Connection[Record]":
+    """A single plain connection: for LISTEN, migrations, and other things a pool must not share. At the start a refused
+    login is a wrong URL; later the server is `Unavailable`."""
+    with translating(starting=starting):
         connection: asyncpg.Connection[Record] = await asyncpg.connect(
             url, timeout=timeout, command_timeout=timeout, server_settings=_PLAIN | {"application_name": name}
         )
@@ -274,11 +296,6 @@ async def _prepare(connection: "asyncpg.Connection[Record]") -> None:
 
 async def _keep(_: "asyncpg.Connection[Record]") -> None:
     """Nothing to reset: sessions keep no state between uses, and the reset would be a query per use."""
-
-
-def _words(error: BaseException) -> str:
-    text = str(error) or type(error).__name__
-    return text.splitlines()[0][:200]
 
 
 def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:

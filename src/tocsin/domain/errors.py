@@ -9,7 +9,8 @@
     │   │   └── Unreadable
     │   ├── Stale
     │   └── Unauthorized
-    ├── Unavailable      try later: the database is away, a buffer is full → 503 with Retry-After
+    ├── Unavailable      try later: the database is away, a buffer is full → 503 with Retry-After, nothing was written
+    │   └── OutcomeUnknown   the answer got lost: it may have been done → 503 of a type of its own
     └── OwnershipLost    stop now: a lease or claim went to somebody else; drop what was held in memory
 """
 
@@ -61,12 +62,19 @@ class Unauthorized(Refused):
 
 
 class Unavailable(TocsinError):
-    """The work cannot be done now but may be later. `retry_after` is in seconds."""
+    """The work cannot be done now but may be later. `retry_after` is in seconds.
 
-    def __init__(self, detail: str, *, retry_after: int = 1) -> None:
-        super().__init__(detail)
+    `detail` is for everybody; `why` is for our own logs and may name hosts, users and databases.
+    """
+
+    def __init__(self, detail: str, *, retry_after: int = 1, why: str | None = None) -> None:
+        super().__init__(detail if why is None else f"{detail}: {why}")
         self.detail = detail
         self.retry_after = retry_after
+
+
+class OutcomeUnknown(Unavailable):
+    """The work was begun and its answer is lost: it may have been done, and to repeat it may do it twice."""
 
 
 class OwnershipLost(TocsinError):
