@@ -21,6 +21,7 @@ from tocsin.api.auth import KeyUse
 from tocsin.api.context import Context, make_context
 from tocsin.api.server import serve
 from tocsin.clock import DatabaseClock
+from tocsin.db.migrations import check_schema, overtaken
 from tocsin.db.notices import Notices
 from tocsin.db.pool import Database, open_database
 from tocsin.db.wall import open_walled
@@ -43,7 +44,7 @@ from tocsin.store.backfills import BackfillStore
 from tocsin.store.control.pausing import Pausing
 from tocsin.store.forgetting import ForgettingStore
 from tocsin.store.history import HistoryStore
-from tocsin.store.leases import LeaseStore
+from tocsin.store.leases import LeaseStore, Renewal
 from tocsin.store.plans import PlanStore
 from tocsin.store.secrets import SecretStore
 from tocsin.store.unread import Unread
@@ -88,9 +89,12 @@ class Node:
         self._failpoints = Failpoints.from_text(settings.failpoints)
         self._name = f"{platform.node()}:{os.getpid()}"
         self._closing: list[Callable[[], Awaitable[object]]] = []
+        self._stop = asyncio.Event()
+        self._refusal: Refused | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Join the fleet, work until `stop`, leave it in order."""
+        self._stop = stop
         database, lease_store, node_id = await self._join()
         structlog.contextvars.bind_contextvars(node=node_id)
         leases = Leases(self._clock, self._settings.lease_ttl)
@@ -129,6 +133,8 @@ class Node:
         await self._leave(leaser)
         await self._close()
         _log.info("node.left")
+        if self._refusal is not None:
+            raise self._refusal
 
     async def _join(self) -> tuple[Database, LeaseStore, int]:
         """Join the fleet. A database that goes away in the middle of it is tried again a few times."""
@@ -185,8 +191,17 @@ class Node:
             failpoints=self._failpoints,
             rejoin=lambda: store.register(self._name, self._roles, tocsin.__version__, node_id),
             changed=changed,
-            heard=worker.heard if worker else lambda _: None,
+            heard=lambda renewal: self._heard(renewal, worker),
         )
+
+    def _heard(self, renewal: Renewal, worker: Worker | None) -> None:
+        """What a heartbeat learned. A schema that this build cannot work on ends the process, in order."""
+        if worker:
+            worker.heard(renewal)
+        if renewal.overtaken_by is not None and not self._stop.is_set():
+            self._refusal = overtaken(renewal.overtaken_by)
+            _log.error("node.overtaken", migration=renewal.overtaken_by, reason=self._refusal.detail)
+            self._stop.set()
 
     def _scheduler(
         self, database: Database, nodes: LeaseStore, leases: Leases, notices: Notices, node_id: int
@@ -307,11 +322,7 @@ class Node:
 
 
 async def _check_schema(database: Database) -> None:
-    row = await database.one("SELECT to_regclass('tocsin.installation') IS NOT NULL AS there")
-    if not row["there"]:
-        raise Refused(
-            "the database has no Tocsin schema", field="database_url", hint="run `tocsin migrate` first"
-        )
+    await check_schema(database)
     row = await database.one("SELECT EXISTS (SELECT FROM tenants) AS seen")
     if not row["seen"]:
         raise Refused(

@@ -26,6 +26,7 @@ async def nodes(call: Call) -> wire.Nodes:
                 row["name"],
                 list(row["roles"]),
                 row["version"],
+                row["schema"],
                 row["alive"],
                 row["shards"],
                 format_instant(row["started_at"]),

@@ -30,6 +30,8 @@ def nodes(client: Client) -> tuple[Any, Any]:
         ("ID", "id"),
         ("NAME", "name"),
         ("ROLES", "roles"),
+        ("VERSION", "version"),
+        ("SCHEMA", "schema"),
         ("ALIVE", "alive"),
         ("SHARDS", "shards"),
         ("SEEN", "seen_at"),

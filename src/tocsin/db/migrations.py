@@ -3,20 +3,28 @@
 Any number of nodes may start at once: the advisory lock lets one migrate while the others wait and then find
 nothing to do. Each file runs in its own transaction together with the row that records it, so a crash leaves
 a whole number of migrations. A file that was applied is never edited: its checksum is kept and compared.
+
+A file says which builds may work on its schema: ``-- runs beside: 0008`` admits every build whose newest migration is 0008 or
+later. That is kept in the database, so that a build finds out about migrations that it does not have. One that is not
+admitted refuses to join, and stops if it runs; a file without the line admits no older build.
 """
 
 import hashlib
+import re
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any, Final
 
 import msgspec
 import structlog
 
-from tocsin.db.pool import MINIMUM_VERSION, SCHEMA, open_connection
+from tocsin.db.pool import MINIMUM_VERSION, SCHEMA, Database, Record, open_connection
 from tocsin.db.trouble import translating
 from tocsin.domain.errors import Refused
 
+_RUNS_BESIDE: Final = re.compile(r"^-- runs beside: (\d{4})$", re.MULTILINE)
 _LOCK: Final = 0x70C51  # any number, the same for every node
+_MIGRATE: Final = "run `tocsin migrate` first"
 _log = structlog.get_logger()
 
 
@@ -26,6 +34,12 @@ class Migration(msgspec.Struct, frozen=True):
     number: int
     name: str
     sql: str
+
+    @property
+    def runs_beside(self) -> int | None:
+        """The newest migration that the oldest build knows which may work on this schema."""
+        found = _RUNS_BESIDE.search(self.sql)
+        return None if found is None else int(found[1])
 
     @property
     def checksum(self) -> str:
@@ -41,6 +55,48 @@ def migrations() -> list[Migration]:
         if suffix == "sql":
             found.append(Migration(int(stem[:4]), stem, file.read_text()))
     return sorted(found, key=lambda migration: migration.number)
+
+
+def newest_known() -> int:
+    """The number of the newest migration that this build has."""
+    return migrations()[-1].number
+
+
+async def check_schema(database: Database) -> None:
+    """Refuse a database on which this build cannot work."""
+    row = await database.one("SELECT to_regclass('tocsin.installation') IS NOT NULL AS there")
+    if not row["there"]:
+        raise Refused("the database has no Tocsin schema", field="database_url", hint=_MIGRATE)
+    # A schema from before the column was has no row that names builds beside it.
+    applied = await database.fetch(
+        "SELECT number, name, (to_jsonb(m) ->> 'runs_beside')::integer AS runs_beside FROM migrations m ORDER BY number"
+    )
+    refuse_newer(applied)
+    there = {row["number"] for row in applied}
+    if missing := [migration.name for migration in migrations() if migration.number not in there]:
+        raise Refused(
+            f"the database has the schema of an older version: migration {missing[0]} was not applied",
+            field="database_url",
+            hint=_MIGRATE,
+        )
+
+
+def refuse_newer(applied: Sequence[Record]) -> None:
+    """Refuse migrations that this build does not have and that do not run beside it."""
+    newest = newest_known()
+    for row in applied:
+        if row["number"] > newest and (row["runs_beside"] is None or row["runs_beside"] > newest):
+            raise overtaken(row["name"])
+
+
+def overtaken(migration: str) -> Refused:
+    """The answer to a migration that this build cannot work beside."""
+    return Refused(
+        f"the database has the schema of a newer version: migration {migration} does not run beside this build,"
+        f" whose newest is {newest_known():04}",
+        field="database_url",
+        hint="run a build that has it; see `tocsin nodes` for what the others run",
+    )
 
 
 async def migrate(url: str) -> list[str]:
@@ -77,7 +133,10 @@ async def _apply_pending(connection: Any) -> list[str]:
         "CREATE TABLE IF NOT EXISTS migrations (number integer PRIMARY KEY, name text NOT NULL,"
         " checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT clock_timestamp())"
     )
-    known = {row["number"]: row for row in await connection.fetch("SELECT * FROM migrations")}
+    await connection.execute("ALTER TABLE migrations ADD COLUMN IF NOT EXISTS runs_beside integer")
+    rows = await connection.fetch("SELECT * FROM migrations ORDER BY number")
+    refuse_newer(rows)
+    known = {row["number"]: row for row in rows}
     applied = []
     for migration in migrations():
         row = known.get(migration.number)
@@ -85,10 +144,11 @@ async def _apply_pending(connection: Any) -> list[str]:
             async with connection.transaction():
                 await connection.execute(migration.sql)
                 await connection.execute(
-                    "INSERT INTO migrations (number, name, checksum) VALUES ($1, $2, $3)",
+                    "INSERT INTO migrations (number, name, checksum, runs_beside) VALUES ($1, $2, $3, $4)",
                     migration.number,
                     migration.name,
                     migration.checksum,
+                    migration.runs_beside,
                 )
             applied.append(migration.name)
         elif row["checksum"] != migration.checksum:

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from tocsin.db.migrations import newest_known
 from tocsin.db.pool import Database, Record
 from tocsin.domain.errors import OwnershipLost
 from tocsin.domain.instant import Instant
@@ -33,6 +34,8 @@ class Renewal(msgspec.Struct, frozen=True):
     """Shard to epoch."""
     soonest: Instant | None = None
     """When the first lease of another node runs out, unless that node renews it."""
+    overtaken_by: str | None = None
+    """A migration that was applied and that this build does not run beside."""
 
 
 class LeaseStore:
@@ -41,6 +44,7 @@ class LeaseStore:
     def __init__(self, database: Database, ttl: float) -> None:
         self._database = database
         self._ttl = timedelta(seconds=ttl)
+        self._newest = newest_known()
 
     async def now(self) -> Instant:
         """The database's time."""
@@ -50,10 +54,16 @@ class LeaseStore:
     async def register(
         self, name: str, roles: Sequence[str], version: str, node_id: int | None = None
     ) -> int:
-        """Join the fleet, or rejoin it under the id held before. An id is never used again by another node."""
+        """Join the fleet, or rejoin it under the id held before.
+
+        An id is never used again by another node. The sequence alone would not see to that: a database that was restored
+        from a backup gives its numbers once more, while nodes from before go on. So a part of each id is random, and the
+        whole stays below 2**53, which is what readers of JSON can tell apart.
+        """
         row = await self._database.one(
-            "INSERT INTO nodes (id, name, roles, version, expires_at)"
-            " VALUES (coalesce($5, nextval('node_ids')), $1, $2, $3, tocsin_now() + $4::interval)"
+            "INSERT INTO nodes (id, name, roles, version, expires_at, schema)"
+            " VALUES (coalesce($5, nextval('node_ids') << 24 | floor(random() * (1 << 24))::bigint), $1, $2, $3,"
+            " tocsin_now() + $4::interval, $6)"
             " ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at"
             " RETURNING id, pg_notify('tocsin', 'shards')",
             name,
@@ -61,17 +71,25 @@ class LeaseStore:
             version,
             self._ttl,
             node_id,
+            self._newest,
         )
         return int(row["id"])
 
     async def renew(self, node_id: int, stats: str) -> Renewal:
         """Heartbeat: stay in the fleet, keep the leases that have not expired."""
-        row = await self._database.one(sql("renew_leases"), node_id, self._ttl, stats)
+        row = await self._database.one(sql("renew_leases"), node_id, self._ttl, stats, self._newest)
         if not row["known"]:
             raise OwnershipLost(f"node {node_id} was away so long that it was forgotten")
         held = dict(zip(row["held"], row["epochs"], strict=True))
         return Renewal(
-            row["now"], row["schedulers"], row["workers"], row["shards"], row["free"], held, row["soonest"]
+            row["now"],
+            row["schedulers"],
+            row["workers"],
+            row["shards"],
+            row["free"],
+            held,
+            row["soonest"],
+            row["overtaken_by"],
         )
 
     async def take(self, node_id: int, count: int) -> dict[int, int]:

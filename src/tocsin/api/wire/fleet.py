@@ -22,6 +22,7 @@ class NodeView(msgspec.Struct, frozen=True):
     name: str
     roles: list[str]
     version: str
+    schema: int | None
     alive: bool
     shards: int
     started_at: Time

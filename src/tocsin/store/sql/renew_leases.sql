@@ -1,5 +1,6 @@
 -- The heartbeat of a node: presence, renewal of its leases, and what it needs to see of the others.
 -- Called by LeaseStore.renew every third of a ttl: the only statement of an idle scheduler.
+-- It also tells which migration was applied that the node's build ($4: its newest) does not run beside, if there is one.
 -- A lease that has expired is not renewed even if nobody took it: its holder stopped trusting it earlier.
 WITH me AS (
     UPDATE nodes SET seen_at = tocsin_now(), expires_at = tocsin_now() + $2::interval, stats = $3::jsonb
@@ -17,5 +18,7 @@ SELECT tocsin_now() AS now, EXISTS (SELECT FROM me) AS known,
        (SELECT count(*) FROM shards)::integer AS shards,
        (SELECT count(*) FROM shards WHERE owner IS NULL OR expires_at <= tocsin_now())::integer AS free,
        (SELECT min(expires_at) FROM shards WHERE owner <> $1 AND expires_at > tocsin_now()) AS soonest,
+       (SELECT name FROM migrations WHERE number > $4 AND coalesce(runs_beside, number) > $4 ORDER BY number LIMIT 1)
+           AS overtaken_by,
        coalesce((SELECT array_agg(shard) FROM kept), '{}') AS held,
        coalesce((SELECT array_agg(epoch) FROM kept), '{}') AS epochs
