@@ -1,4 +1,5 @@
 -- Days of history and of the audit log are made one by one, although the default partition has rows of them.
+-- runs beside: 0008
 
 -- Make the partition of one day. Returns whether there was none. `key` is the column that the table is partitioned by.
 -- A row that came before its day was made, or from a clock that was wrong, is in the default partition: it moves in the same

@@ -1,4 +1,5 @@
 -- Jobs that are over are forgotten at the rate at which they end: with the day of their end, before its history goes.
+-- runs beside: 0008
 
 -- How far a day's partition of history has been walked. A row goes with its partition.
 CREATE TABLE day_walks (
