@@ -25,6 +25,7 @@ import uvloop
 from tocsin.domain.addresses import AddressPolicy, parse_target_url
 from tocsin.worker.targets.http_client import HttpClient
 from tocsin.worker.targets.http_exchange import OutgoingRequest, encode_request
+from tocsin.worker.targets.name_servers import NameServers
 from tocsin.worker.targets.resolver import Resolver
 
 IN_FLIGHT = 64
@@ -96,7 +97,7 @@ async def measure(call: Callable[[], Awaitable[None]], seconds: float) -> Round:
 
 
 async def round_of_ours(port: int, seconds: float) -> Round:
-    client = HttpClient(Resolver(), AddressPolicy(allow_loopback=True))
+    client = HttpClient(Resolver(NameServers().lookup), AddressPolicy(allow_loopback=True))
     url = parse_target_url(f"http://127.0.0.1:{port}/hook/0")
 
     async def call() -> None:

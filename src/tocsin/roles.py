@@ -53,6 +53,7 @@ from tocsin.telemetry import Telemetry
 from tocsin.worker.targets.http import HttpCaller
 from tocsin.worker.targets.http_client import HttpClient
 from tocsin.worker.targets.http_exchange import HttpLimits
+from tocsin.worker.targets.name_servers import NameServers
 from tocsin.worker.targets.resolver import Resolver
 from tocsin.worker.vault import Vault
 from tocsin.worker.worker import Worker
@@ -242,8 +243,9 @@ class Node:
         limits = HttpLimits(
             connections=self._settings.concurrency, connections_per_origin=self._settings.host_concurrency
         )
-        client = HttpClient(Resolver(), address_policy(self._settings), limits=limits)
-        self._closing.append(client.close)
+        names = NameServers(self._settings.name_servers)
+        client = HttpClient(Resolver(names.lookup), address_policy(self._settings), limits=limits)
+        self._closing += [names.close, client.close]
         starting = await self._open("start", size=1, pinned=True)
         worker = Worker(
             PostgresQueue(database, node_id, self._settings.claim_ttl, starting=starting),

@@ -1,7 +1,7 @@
 """Settings of a process: flags, else `TOCSIN_…` variables, else these defaults."""
 
 import os
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -73,6 +73,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Ports on which public targets may be called; what is allowed by network or loopback is open on all."""
     host_concurrency: int = 64
     """How many calls a worker has under way to one host and port; more wait in line."""
+    name_servers: tuple[str, ...] = ()
+    """Name servers that workers ask for the addresses of targets; none named means the system's."""
     limit_pending_jobs: Count | None = None
     """Limits of tenants that have none of their own; see `domain.limits`."""
     limit_payload_bytes: Count | None = None
@@ -139,8 +141,20 @@ def _check(settings: Settings) -> None:
             ip_network(text)
         except ValueError as error:
             raise Refused(str(error), field="TOCSIN_ALLOW_NETWORKS") from None
+    for text in settings.name_servers:
+        _check_name_server(text)
     if settings.database_url and not settings.database_url.startswith(("postgresql://", "postgres://")):
         raise Refused("a database URL begins with postgresql://", field="TOCSIN_DATABASE_URL")
+
+
+def _check_name_server(text: str) -> None:
+    host, port = (text, "53") if text.count(":") != 1 else text.split(":")
+    try:
+        ip_address(host)
+    except ValueError:
+        raise Refused(f"{text!r} is not an address", field="TOCSIN_NAME_SERVERS") from None
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise Refused(f"{port!r} is not a port", field="TOCSIN_NAME_SERVERS")
 
 
 def _decode(kind: type, value: Any) -> Any:

@@ -26,7 +26,7 @@ from tocsin.worker.targets.http_exchange import (
     HttpLimits,
     OutgoingRequest,
 )
-from tocsin.worker.targets.resolver import Lookup, Resolver
+from tocsin.worker.targets.resolver import Freshness, Lookup, Resolver
 
 LOOPBACK = IPv4Address("127.0.0.1")
 STAND_IN = IPv4Address("127.0.0.2")
@@ -59,7 +59,20 @@ def on_both_loops(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..
 
 def leads_to(*addresses: Address) -> Lookup:
     """Every name has these addresses."""
-    return lambda _: addresses
+    return answering_names(lambda _: addresses)
+
+
+def answering_names(answer: Callable[[str], Sequence[Address]]) -> Lookup:
+    """A name server that answers at once."""
+
+    async def lookup(host: str) -> Sequence[Address]:
+        return answer(host)
+
+    return lookup
+
+
+ALWAYS_ASK = Freshness(fresh=0.0, renewed=0.0, unanswered=0.0)
+"""No answer is remembered."""
 
 
 @functools.cache
@@ -78,7 +91,7 @@ class Client(HttpClient):
         limits: HttpLimits | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        resolver = Resolver(lookup or leads_to(LOOPBACK), remember=0.0)
+        resolver = Resolver(lookup or leads_to(LOOPBACK), freshness=ALWAYS_ASK)
         super().__init__(resolver, policy, limits=limits, ssl_context=ssl_context or _default_context())
 
     async def __aenter__(self) -> Self:

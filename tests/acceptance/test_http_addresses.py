@@ -3,7 +3,6 @@
 import asyncio
 import os
 import socket
-import threading
 from ipaddress import IPv4Address, IPv6Address
 
 import pytest
@@ -16,16 +15,19 @@ from tests.acceptance.http_calls import (
     STAND_IN,
     STAND_IN_ONLY,
     Client,
+    answering_names,
     failure_of,
     kind_of,
     leads_to,
     on_both_loops,
 )
+from tests.support.name_server import NameServer
 from tocsin.domain.addresses import Address, AddressPolicy, parse_target_url
 from tocsin.domain.errors import Refused
 from tocsin.worker.targets.http_client import HttpClient, _verify_peer
 from tocsin.worker.targets.http_exchange import DeliveryFailed, FailureKind, OutgoingRequest
-from tocsin.worker.targets.resolver import Resolver
+from tocsin.worker.targets.name_servers import NameServers
+from tocsin.worker.targets.resolver import LookupFailed, Resolver, Unresolved
 
 # Where a request may go
 
@@ -122,7 +124,7 @@ async def test_a_rebinding_name_is_checked_at_every_connection() -> None:
     async with hostile_server(answering(GOODBYE), host=str(STAND_IN)) as server:
         with socket.create_server(("127.0.0.1", server.port)) as inner:
             inner.setblocking(False)
-            async with Client(STAND_IN_ONLY, lookup=lambda _: [next(addresses)]) as client:
+            async with Client(STAND_IN_ONLY, lookup=answering_names(lambda _: [next(addresses)])) as client:
                 assert (await client.get(server)).status == 200
                 assert await kind_of(client.get(server)) is FailureKind.REFUSED_ADDRESS
                 assert await kind_of(client.get(server)) is FailureKind.REFUSED_ADDRESS
@@ -237,10 +239,10 @@ async def test_a_name_that_does_not_exist_is_a_dns_failure() -> None:
     """NXDOMAIN is reported as such and may be tried again; it is not remembered."""
     asked: list[str] = []
 
-    def lookup(host: str) -> list[Address]:
+    async def lookup(host: str) -> list[Address]:
         asked.append(host)
         if len(asked) == 1:
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+            raise LookupFailed("Domain name not found", certain=True)
         return [LOOPBACK]
 
     async with hostile_server(answering(OK)) as server, Client(lookup=lookup) as client:
@@ -257,16 +259,15 @@ async def test_a_name_without_addresses_is_a_dns_failure() -> None:
         assert await kind_of(client.fetch("http://empty.example/")) is FailureKind.DNS
 
 
+async def _silent(_: str) -> list[Address]:
+    await asyncio.Event().wait()
+    return []
+
+
 @on_both_loops
 async def test_a_slow_name_server_is_given_up() -> None:
     """A lookup that hangs ends with the lookup's own deadline, or with the total time if that is shorter."""
-    answer_now = threading.Event()
-
-    def lookup(_: str) -> list[Address]:
-        answer_now.wait()
-        return [LOOPBACK]
-
-    client = HttpClient(Resolver(lookup, deadline=0.05), HOME)
+    client = HttpClient(Resolver(_silent, deadline=0.05), HOME)
     url = parse_target_url("http://slow.example/")
     try:
         assert await kind_of(client.send(OutgoingRequest("GET", url))) is FailureKind.DNS
@@ -274,7 +275,6 @@ async def test_a_slow_name_server_is_given_up() -> None:
             await kind_of(client.send(OutgoingRequest("GET", url, total_timeout=0.01))) is FailureKind.TIMEOUT
         )
     finally:
-        answer_now.set()
         await client.close()
 
 
@@ -283,8 +283,9 @@ async def test_a_herd_asks_once() -> None:
     """Requests that need the same name at the same time share one lookup, and the next ones remember it."""
     asked: list[str] = []
 
-    def lookup(host: str) -> list[Address]:
+    async def lookup(host: str) -> list[Address]:
         asked.append(host)
+        await asyncio.sleep(0)
         return [LOOPBACK]
 
     async with hostile_server(answering(GOODBYE)) as server:
@@ -298,36 +299,40 @@ async def test_a_herd_asks_once() -> None:
 
 
 @on_both_loops
-async def test_remembered_names_are_bounded() -> None:
-    """The oldest name is forgotten when there are too many."""
-    asked: list[str] = []
-
-    def lookup(host: str) -> list[Address]:
-        asked.append(host)
-        return [LOOPBACK]
-
-    resolver = Resolver(lookup, max_names=2)
-    for host in ("a", "b", "c", "c", "b", "a"):
-        await resolver.resolve(host)
-    resolver.close()
-    assert asked == ["a", "b", "c", "a"]
-
-
-@on_both_loops
 async def test_address_families_alternate() -> None:
     """The preferred family stays first, the other comes second, repeats are dropped."""
     six = [IPv6Address(f"2606::{number}") for number in (1, 2, 3)]
     four = [IPv4Address(f"1.1.1.{number}") for number in (1, 2)]
     resolver = Resolver(leads_to(*six, *four, *six))
     assert await resolver.resolve("both.example") == (six[0], four[0], six[1], four[1], six[2])
-    resolver.close()
 
 
 @on_both_loops
-async def test_the_system_resolver_is_asked() -> None:
-    """Without another lookup, names go to the system's resolver."""
+async def test_the_system_knows_its_own_names() -> None:
+    """Names of /etc/hosts are known, as everywhere else on the machine."""
     async with hostile_server(answering(OK)) as server:
-        client = HttpClient(Resolver(), HOME)
+        names = NameServers()
+        client = HttpClient(Resolver(names.lookup), HOME)
         url = parse_target_url(f"http://localhost:{server.port}/")
         assert (await client.send(OutgoingRequest("GET", url))).status == 200
         await client.close()
+        await names.close()
+
+
+@on_both_loops
+async def test_name_servers_answer_deny_or_are_silent() -> None:
+    """And silent ones hold up nobody who asks for another name."""
+    with NameServer() as server:
+        names = NameServers([server.address])
+        resolver = Resolver(names.lookup)
+        silent = [asyncio.create_task(resolver.resolve(f"slow{number}.test")) for number in range(400)]
+        await asyncio.sleep(0)
+        for number in range(40):
+            assert await resolver.resolve(f"good{number}.test") == (LOOPBACK,)
+        with pytest.raises(Unresolved) as denied:
+            await resolver.resolve("other.test")
+        assert denied.value.certain
+        assert not any(task.done() for task in silent)
+        await resolver.close()
+        await asyncio.gather(*silent, return_exceptions=True)
+        await names.close()

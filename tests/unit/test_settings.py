@@ -81,7 +81,8 @@ def test_a_value_of_the_wrong_type_is_refused_by_its_variable(
         ("PORT", "70000"), ("ENGINES", "-2"), ("LEASE_TTL", "0"), ("LEASE_TTL", "-1"), ("LEASE_TTL", "nan"),
         ("LEASE_TTL", "inf"), ("CLAIM_TTL", "0"), ("HORIZON", "-1"), ("CLAIM_AHEAD", "0"), ("CLAIM_BATCH", "0"),
         ("CONCURRENCY", "0"), ("HISTORY_DAYS", "-1"), ("STATEMENT_TIMEOUT", "0"), ("LOG_FORMAT", "xml"),
-        ("LOG_LEVEL", "loud"), ("ALLOW_NETWORKS", "10.0.0.0/99"),
+        ("LOG_LEVEL", "loud"), ("ALLOW_NETWORKS", "10.0.0.0/99"), ("NAME_SERVERS", "dns.test"),
+        ("NAME_SERVERS", "10.0.0.2:0"), ("NAME_SERVERS", "10.0.0.2,:53"),
     ],
 )  # fmt: skip
 def test_a_value_that_makes_no_sense_is_refused_by_its_variable(

@@ -5,6 +5,7 @@ before it leaves this module.
 """
 
 import asyncio
+import random
 import ssl
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -43,9 +44,13 @@ from tocsin.worker.targets.oauth2 import (
     TokenSource,
     TokenUnavailable,
 )
+from tocsin.worker.targets.resolver import StillResolving
 from tocsin.worker.vault import SecretUnavailable, Vault
 
 _URLS_REMEMBERED: Final = 4096
+_NAME_PATIENCE: Final = 0.5
+"""Seconds that a call keeps its place while name servers are silent. Then it is put off, and the lookup goes on."""
+_NAME_WAIT: Final = SECOND
 _UNAUTHORIZED: Final = "401"
 _TOKEN_DROPPED: Final = "the target answered 401; the next attempt fetches a new token"  # noqa: S105 - words
 _NOTHING_SECRET: Final = Redactor(())
@@ -134,7 +139,7 @@ class HttpCaller:
                 timeout -= asyncio.get_running_loop().time() - began
             text = None if token is None else token.text
             request = await self._request(claim, target, url, user_headers(target, secrets, text))
-            request = replace(request, total_timeout=timeout, tls=tls)
+            request = replace(request, total_timeout=timeout, name_patience=_NAME_PATIENCE, tls=tls)
         except Refused as error:
             return Outcome(Verdict.REJECTED, error=error.detail)
         except (SecretUnavailable, TokenUnavailable) as error:
@@ -145,9 +150,11 @@ class HttpCaller:
             return _Prepared(request)
         return _Prepared(request, Redactor(confidential(target, secrets, text)), grant, token)
 
-    async def _send(self, target: HttpTarget, prepared: _Prepared) -> Outcome:
+    async def _send(self, target: HttpTarget, prepared: _Prepared) -> Outcome | Postponed:
         try:
             answer = await self._client.send(prepared.request)
+        except StillResolving:
+            return Postponed(_NAME_WAIT + round(_NAME_WAIT * random.random()))
         except DeliveryFailed as failure:
             return outcome_of_failure(failure, prepared.redactor)
         outcome = outcome_of_answer(target, answer, self._clock.now(), prepared.redactor)

@@ -63,7 +63,7 @@ class HttpClient:
         self._pool = HttpPool(self._limits)
 
     async def send(self, request: OutgoingRequest) -> Answer:
-        """Deliver a request, or raise DeliveryFailed."""
+        """Deliver a request, or raise DeliveryFailed, or StillResolving if its name needs more patience."""
         data = encode_request(request)
         deadline = asyncio.get_running_loop().time() + request.total_timeout
         try:
@@ -82,7 +82,7 @@ class HttpClient:
 
     async def close(self) -> None:
         """End every connection; requests still under way fail as closed."""
-        self._resolver.close()
+        await self._resolver.close()
         await self._pool.close()
 
     async def _deliver(
@@ -118,7 +118,7 @@ class HttpClient:
         if self._pool.closed:
             raise DeliveryFailed(FailureKind.CLOSED, "this client is closed")
         url, seconds = request.url, request.connect_timeout
-        addresses = await self._vetted_addresses(url)
+        addresses = await self._vetted_addresses(url, request.name_patience)
         deadline = asyncio.get_running_loop().time() + seconds
         failure = DeliveryFailed(FailureKind.DNS, "the name has no address")
         for tries_left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
@@ -136,8 +136,11 @@ class HttpClient:
                 )
         raise failure
 
-    async def _vetted_addresses(self, url: TargetUrl) -> Sequence[Address]:
-        addresses = (url.address,) if url.address is not None else await self._resolver.resolve(url.host)
+    async def _vetted_addresses(self, url: TargetUrl, patience: float | None) -> Sequence[Address]:
+        if url.address is not None:
+            addresses: tuple[Address, ...] = (url.address,)
+        else:
+            addresses = await self._resolver.resolve(url.host, patience)
         for address in addresses:
             if reason := self._policy.refusal(url, address):
                 raise DeliveryFailed(FailureKind.REFUSED_ADDRESS, reason)

@@ -66,6 +66,8 @@ class OutgoingRequest(msgspec.Struct, frozen=True, gc=False):
     body: bytes = b""
     connect_timeout: float = 5.0
     total_timeout: float = 30.0
+    name_patience: float | None = None
+    """Seconds to wait for name servers; after that `StillResolving` is raised. None: as long as a lookup takes."""
     tls: ssl.SSLContext | None = None
     """What to connect with instead of the client's own; only requests with the same one share connections."""
 

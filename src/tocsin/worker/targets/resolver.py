@@ -1,93 +1,182 @@
 """Names to addresses: one lookup per name at a time, within a deadline, remembered for a few seconds.
 
-`getaddrinfo` blocks and cannot be cancelled, so it runs on threads that nothing else uses: a tenant whose name
-server never answers can fill these, not the ones the rest of the process needs. Those who ask for the same name
-meanwhile share the lookup under way, so a herd of jobs to one host costs one question.
+Those who ask for the same name meanwhile share the lookup under way, so a herd of jobs to one host costs one question. What is
+not known in time for a caller's patience goes on being looked up: the caller comes back later (`StillResolving`) and finds the
+answer, or that there is none. So a silent name server keeps nobody's place for long.
+
+An answer that is no longer fresh is served while a new one is fetched. If the name servers are silent, so is one that is
+older. What a name server says for certain, that a name does not exist, is believed at once.
 
 What comes out is unchecked: the caller asks the address policy about every address, every time it connects.
 """
 
 import asyncio
 import itertools
-import socket
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from ipaddress import IPv4Address, ip_address
-from typing import Final
+from ipaddress import IPv4Address
+from typing import Final, TypeVar
+
+import msgspec
 
 from tocsin.domain.addresses import Address
+from tocsin.domain.errors import TocsinError
 from tocsin.worker.targets.http_exchange import DeliveryFailed, FailureKind
 
-Lookup = Callable[[str], Sequence[Address]]
+Lookup = Callable[[str], Awaitable[Sequence[Address]]]
+"""Raises `LookupFailed`."""
 
-_THREADS: Final = 32
+T = TypeVar("T")
+_FAILURE_REMEMBERED: Final = 5.0
+"""Seconds for which a failed lookup is remembered if callers were asked to come back for its answer."""
 
 
-def system_lookup(host: str) -> Sequence[Address]:
-    """Ask the system's resolver. Blocks. The name goes in as bytes, so that Python applies no IDNA of its own."""
-    found = socket.getaddrinfo(host.encode("ascii"), None, type=socket.SOCK_STREAM)
-    return [ip_address(sockaddr[0]) for *_, sockaddr in found]
+class LookupFailed(Exception):
+    """There is no address. `certain`: a name server said so; else none answered as it should."""
+
+    def __init__(self, reason: str, *, certain: bool) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.certain = certain
+
+
+class StillResolving(TocsinError):
+    """The name servers have not answered yet, and still may."""
+
+
+class Unresolved(DeliveryFailed):
+    """A name without an address."""
+
+    def __init__(self, detail: str, *, certain: bool) -> None:
+        super().__init__(FailureKind.DNS, detail)
+        self.certain = certain
+
+
+class _Known(msgspec.Struct, frozen=True):
+    at: float
+    addresses: tuple[Address, ...]
+
+
+class Freshness(msgspec.Struct, frozen=True, kw_only=True):
+    """For how many seconds an answer is used."""
+
+    fresh: float = 5.0
+    """Without asking again."""
+    renewed: float = 30.0
+    """While a new one is fetched."""
+    unanswered: float = 600.0
+    """If name servers do not answer."""
 
 
 class Resolver:
-    """Resolves names on one event loop. `lookup` may block; it is called on a thread."""
+    """Resolves names on one event loop."""
 
     def __init__(
         self,
-        lookup: Lookup = system_lookup,
+        lookup: Lookup,
         *,
         deadline: float = 5.0,
-        remember: float = 5.0,
+        freshness: Freshness | None = None,
         max_names: int = 4096,
     ) -> None:
         self._lookup = lookup
         self._deadline = deadline
-        self._remember = remember
+        self._freshness = freshness or Freshness()
         self._max_names = max_names
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="resolver")
-        self._known: dict[str, tuple[float, tuple[Address, ...]]] = {}
-        self._underway: dict[str, asyncio.Future[Sequence[Address]]] = {}
+        self._known: dict[str, _Known] = {}
+        self._underway: dict[str, asyncio.Task[tuple[Address, ...]]] = {}
+        self._awaited: set[str] = set()
+        """Names under way for whose answer a caller will come back."""
+        self._failed: dict[str, tuple[float, Unresolved]] = {}
 
-    async def resolve(self, host: str) -> tuple[Address, ...]:
-        """Every address of a name, families alternating, so that a family that is broken here costs one try."""
-        until, addresses = self._known.get(host, (0.0, ()))
-        if until > asyncio.get_running_loop().time():
-            return addresses
+    async def resolve(self, host: str, patience: float | None = None) -> tuple[Address, ...]:
+        """Every address of a name, families alternating, so that a family that is broken here costs one try.
+
+        Raises StillResolving if that takes longer than `patience` seconds.
+        """
+        known, age = self._remembered(host)
+        if known and age < max(self._freshness.fresh, self._freshness.renewed):
+            if age >= self._freshness.fresh:
+                self._ask(host)
+            return known
+        until, failure = self._failed.get(host, (0.0, None))
+        if failure is not None and until > asyncio.get_running_loop().time():
+            raise failure
+        usable = known if age < self._freshness.unanswered else ()
         try:
-            async with asyncio.timeout(self._deadline):
+            return await self._answer(host, patience)
+        except StillResolving:
+            if not usable:
+                self._awaited.add(host)
+                raise
+        except Unresolved as unresolved:
+            if unresolved.certain or not usable:
+                raise
+        return usable
+
+    async def close(self) -> None:
+        """Give up what is under way."""
+        tasks = list(self._underway.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _remembered(self, host: str) -> tuple[tuple[Address, ...], float]:
+        known = self._known.get(host)
+        if known is None:
+            return (), 0.0
+        return known.addresses, asyncio.get_running_loop().time() - known.at
+
+    async def _answer(self, host: str, patience: float | None) -> tuple[Address, ...]:
+        try:
+            async with asyncio.timeout(patience):
                 # The lookup is shared: one caller giving up must not take it from the others.
-                found = await asyncio.shield(self._ask(host))
+                return await asyncio.shield(self._ask(host))
         except TimeoutError:
-            raise DeliveryFailed(
-                FailureKind.DNS, f"the name did not resolve within {self._deadline:g} s"
-            ) from None
-        except OSError as error:
-            raise DeliveryFailed(FailureKind.DNS, f"the name does not resolve: {error.strerror}") from None
-        return _alternating(found)
+            raise StillResolving("the name servers have not answered yet") from None
 
-    def close(self) -> None:
-        """Let go of the threads. A lookup that hangs ends in its own time, unheard."""
-        self._threads.shutdown(wait=False)
-
-    def _ask(self, host: str) -> asyncio.Future[Sequence[Address]]:
+    def _ask(self, host: str) -> asyncio.Task[tuple[Address, ...]]:
         question = self._underway.get(host)
         if question is None:
-            question = asyncio.get_running_loop().run_in_executor(self._threads, self._lookup, host)
-            self._underway[host] = question
+            question = self._underway[host] = asyncio.create_task(self._look_up(host), name="name lookup")
             question.add_done_callback(partial(self._learn, host))
         return question
 
-    def _learn(self, host: str, question: asyncio.Future[Sequence[Address]]) -> None:
+    async def _look_up(self, host: str) -> tuple[Address, ...]:
+        try:
+            async with asyncio.timeout(self._deadline):
+                return _alternating(await self._lookup(host))
+        except TimeoutError:
+            words = f"the name did not resolve within {self._deadline:g} s"
+            raise Unresolved(words, certain=False) from None
+        except LookupFailed as failed:
+            raise Unresolved(f"the name does not resolve: {failed.reason}", certain=failed.certain) from None
+
+    def _learn(self, host: str, question: asyncio.Task[tuple[Address, ...]]) -> None:
         del self._underway[host]
-        # Asking for the exception also marks it as seen when every caller has given up.
-        if question.cancelled() or question.exception() is not None:
+        awaited = host in self._awaited
+        self._awaited.discard(host)
+        if question.cancelled():
             return
-        self._known.pop(host, None)
-        if len(self._known) >= self._max_names:
-            del self._known[next(iter(self._known))]
-        until = asyncio.get_running_loop().time() + self._remember
-        self._known[host] = (until, _alternating(question.result()))
+        now = asyncio.get_running_loop().time()
+        # Asking for the exception also marks it as seen when every caller has given up.
+        error = question.exception()
+        if error is None:
+            self._failed.pop(host, None)
+            _put(self._known, host, _Known(now, question.result()), self._max_names)
+        elif isinstance(error, Unresolved):
+            if error.certain:
+                self._known.pop(host, None)
+            if awaited:
+                _put(self._failed, host, (now + _FAILURE_REMEMBERED, error), self._max_names)
+
+
+def _put(remembered: dict[str, T], host: str, value: T, most: int) -> None:
+    """Remember one more, and forget the oldest when there are too many."""
+    remembered.pop(host, None)
+    if len(remembered) >= most:
+        del remembered[next(iter(remembered))]
+    remembered[host] = value
 
 
 def _alternating(addresses: Sequence[Address]) -> tuple[Address, ...]:
