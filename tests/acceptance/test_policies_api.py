@@ -422,6 +422,16 @@ class TestExplaining:
         words = api.get(f"/v1/executions/{run['id']}/explain").json()["explanation"]
         assert "Somebody ran the job by hand." in words
 
+    def test_what_is_due_where_no_worker_runs_says_that_and_not_what_else_it_could_be(
+        self, api: InProcessApi
+    ) -> None:
+        job = api.create(schedule={"at": "2026-01-01T00:00:00Z"})
+        [execution] = api.get(f"/v1/executions?job={job['id']}").json()["items"]
+        answer = api.get(f"/v1/executions/{execution['id']}/explain").json()
+        assert answer["explanation"] == [step["words"] for step in answer["steps"]]
+        kinds = [step["kind"] for step in answer["steps"]]
+        assert kinds == ["origin", "outage"]
+
 
 class TestCalendars:
     def test_a_calendar_that_jobs_name_cannot_go_and_one_that_is_not_there_cannot_be_named(

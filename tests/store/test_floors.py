@@ -157,6 +157,8 @@ async def pages_of_a_claim(shop: Workshop, worker: PostgresQueue) -> int:
     columns = [[lane.queue], [lane.priority], [lane.tenant_id], [100], [worker.floors.of(lane, now)], [now]]
     text = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement("tocsin.queue", "claim")
     async with shop.database.connection() as connection:
-        rows = await connection.fetch(text, 0, *columns, 1, 1, timedelta(seconds=CLAIM_TTL), None, None)
+        rows = await connection.fetch(
+            text, 0, *columns, 1, 1, timedelta(seconds=CLAIM_TTL), None, None, None, [], []
+        )
     [top] = msgspec.json.decode(rows[0][0])
     return int(top["Plan"]["Shared Hit Blocks"] + top["Plan"]["Shared Read Blocks"])

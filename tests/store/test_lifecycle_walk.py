@@ -31,7 +31,7 @@ from tocsin.db.statements import statement
 from tocsin.domain.errors import Conflict, NotFound
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import SECOND, Instant
-from tocsin.domain.lifecycle import FINAL, LIVE, TRANSITIONS, Event, State, after
+from tocsin.domain.lifecycle import FINAL, LIVE, TRANSITIONS, CancelResult, Event, State, after
 from tocsin.domain.policy import Policies, Retry
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim
@@ -110,15 +110,15 @@ class LifecycleWalk(RuleBasedStateMachine):
     def cancel_execution(self, choice: int) -> None:
         model = self.models[choice % len(self.models)]
         try:
-            answer = self.do(self.shop.executions.cancel(TENANT, model.key, "enough"))
+            done = self.do(self.shop.executions.cancel(TENANT, model.key, "enough"))
         except (Conflict, NotFound):
             assert model.state is None or model.state in FINAL
             return
         if model.state is State.RUNNING:
-            assert answer is State.RUNNING
+            assert (done.answer, done.row["state"]) == (CancelResult.REQUESTED, "running")
             model.stop_asked = True
         else:
-            assert answer is State.CANCELLED
+            assert done.row["state"] == "cancelled"
             self.step(model, Event.CANCEL)
 
     @precondition(lambda self: self.models)

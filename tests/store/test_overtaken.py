@@ -159,11 +159,11 @@ def test_floors_are_taken_in_the_order_of_their_jobs(url: str) -> None:
         now = place.clock.now()
         for job_id in jobs:
             [others[job_id]] = await place.fire(job_id, now + HOUR)
-            await place.fire(job_id, now + SECOND)
+            await place.fire(job_id, now + 3 * SECOND)
         one, other = await place.worker(1), await place.worker(2)
-        claims = await take(place, other, 2, ahead=2 * SECOND)
+        claims = await take(place, other, 2, ahead=4 * SECOND)
         claims = sorted(claims, key=by_job, reverse=True)
-        await place.until(lambda: place.clock.now() > now + SECOND)
+        await place.until(lambda: place.clock.now() > now + 3 * SECOND)
         async with taken_unseen(place, one, jobs[0], others[jobs[0]]) as deciding:
             starting = asyncio.create_task(other.start_gated(claims, place.clock.now()))
             await place.until(lambda: place.waiting_for_locks(1))

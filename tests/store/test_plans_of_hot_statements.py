@@ -184,7 +184,23 @@ def test_a_hot_statement_goes_by_its_index_and_never_over_a_whole_table(
 
 
 def claim_arguments(queue: str, take: int, floor: int, until: int) -> list[Any]:
-    return [0, [queue], [5], [1], [take], [floor], [until], 77, 1, timedelta(seconds=10), None, None]
+    return [
+        0,
+        [queue],
+        [5],
+        [1],
+        [take],
+        [floor],
+        [until],
+        77,
+        1,
+        timedelta(seconds=10),
+        None,
+        None,
+        None,
+        [],
+        [],
+    ]
 
 
 def test_a_claim_locks_exactly_the_rows_it_returns(busy: str) -> None:
@@ -220,7 +236,7 @@ def test_starting_a_claim_is_a_heap_only_update_that_touches_no_index(busy: str)
             rows = await connection.fetch(statement(QUEUE, "claim"), *ahead)
             keys = [row["job_id"] for row in rows], [row["fire_at"] for row in rows], [77] * len(rows)
             before = await connection.fetchrow(counts)
-            started = await connection.fetch(statement(QUEUE, "start"), 0, *keys, 1, None)
+            started = await connection.fetch(statement(QUEUE, "start"), 0, *keys, 1, None, None)
             after = await connection.fetchrow(counts)
         await database.close()
         assert len(started) == after["n_tup_upd"] - before["n_tup_upd"] == 150

@@ -19,6 +19,7 @@ from tocsin.queue.shares import Rank, TenantShares
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
 from tocsin.worker.claimer import Claimer
+from tocsin.worker.lateness import Lateness
 from tocsin.worker.places import Places
 from tocsin.worker.timetable import Timetable
 
@@ -64,6 +65,7 @@ def _claimer(queue: Any, held: Sequence[Claim] = (), free: int = 1000, held_max:
         batch=BATCH,
         held_max=held_max,
         shares=TenantShares(Rank(1, 1.0)),
+        lateness=Lateness(),
     )
 
 

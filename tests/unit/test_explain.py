@@ -4,21 +4,27 @@ from typing import Any
 
 import pytest
 
-from tocsin.domain.explain import SKIP_REASONS, Facts, explain
+from tocsin.domain.explain import SKIP_REASONS, Facts, Step, Surroundings, explain
 from tocsin.domain.instant import HOUR, MINUTE, SECOND, parse_instant
 from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import Attempt, Verdict
+from tocsin.domain.waits import Wait
 
 NOON = parse_instant("2031-05-05T12:00:00Z", "")
 PLAIN: dict[str, Any] = {
     "state": State.QUEUED, "cause": "schedule", "due_at": NOON, "run_at": NOON, "started_at": None, "finished_at": None,
     "deadline_at": None, "attempt": 1, "attempts": [], "reason": None, "cancel_requested": False, "start_by": None,
-    "overlap": None, "limit_key": None, "waits_for": None,
+    "overlap": None, "limit_key": None, "waits_for": None, "waits": [], "late_for": None,
 }  # fmt: skip
+HEALTHY = Surroundings(workers=2)
 
 
-def words(now: int = NOON, **facts: Any) -> str:
-    return " ".join(explain(Facts(**(PLAIN | facts)), now))
+def steps(now: int = NOON, around: Surroundings = HEALTHY, **facts: Any) -> list[Step]:
+    return explain(Facts(**(PLAIN | facts)), around, now)
+
+
+def words(now: int = NOON, around: Surroundings = HEALTHY, **facts: Any) -> str:
+    return " ".join(step.words for step in steps(now, around, **facts))
 
 
 @pytest.mark.parametrize("reason", sorted(SKIP_REASONS))
@@ -57,7 +63,10 @@ def test_the_planner_gives_no_reason_that_cannot_be_explained() -> None:
         ({"state": State.RUNNING, "started_at": NOON}, "Attempt 1 is running."),
         ({"state": State.RUNNING, "started_at": NOON, "cancel_requested": True}, "asked to stop"),
         ({"state": State.SUCCEEDED, "started_at": NOON + 3000}, "3.0 ms after it was due"),
-        ({"state": State.SUCCEEDED, "started_at": NOON + 3 * MINUTE}, "3m late"),
+        (
+            {"state": State.SUCCEEDED, "started_at": NOON + 3 * MINUTE},
+            "3m after it was due. For 3m of that no cause was recorded",
+        ),
         (
             {"state": State.SUCCEEDED, "started_at": NOON + HOUR, "cause": "catch_up"},
             "because it had been missed",
@@ -76,7 +85,9 @@ def test_where_an_execution_stands_is_told(facts: dict[str, Any], said: str) -> 
 
 @pytest.mark.parametrize("cause", ["schedule", "catch_up", "manual", "backfill", "rerun"])
 def test_where_an_execution_comes_from_is_told_first(cause: str) -> None:
-    assert len(explain(Facts(**(PLAIN | {"cause": cause})), NOON)[0]) > 20
+    first = steps(cause=cause)[0]
+    assert first.kind == "origin"
+    assert len(first.words) > 20
 
 
 def test_earlier_attempts_are_told_in_order_and_a_lost_worker_is_named() -> None:
@@ -86,7 +97,82 @@ def test_earlier_attempts_are_told_in_order_and_a_lost_worker_is_named() -> None
     ]
     said = words(attempts=attempts, attempt=3, run_at=NOON + 20 * SECOND)
     assert (
-        said.index("waits for attempt 3")
-        < said.index("Attempt 1 failed: 500")
+        said.index("Attempt 1 failed: 500")
         < said.index("Attempt 2 was lost")
+        < said.index("waits for attempt 3")
     )
+
+
+LATE: dict[str, Any] = {"state": State.SUCCEEDED, "finished_at": NOON + HOUR}
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("turn", "an earlier execution of the job had the turn (overlap: queue)"),
+        ("slot", "no slot of its limit key 'db' was free"),
+        ("rate", "the rate of its limit key 'db'"),
+        ("tenant_limit", "its tenant was at its limit"),
+        ("host", "the host of its target"),
+        ("place", "busy with other executions"),
+        ("version", "a newer version wrote it"),
+        ("outage", "no worker was running"),
+        ("worker", "vanished before starting it"),
+        ("planning", "no scheduler had planned it"),
+        ("of a newer version", "it waited (of a newer version)"),
+    ],
+)
+def test_each_wait_is_told_with_its_reason_and_its_length(reason: str, said: str) -> None:
+    told = steps(
+        **LATE, overlap="queue", limit_key="db", waits=[Wait(reason, NOON)], run_at=NOON + 5 * SECOND,
+        started_at=NOON + 5 * SECOND,
+    )  # fmt: skip
+    wait = next(step for step in told if step.kind == reason)
+    assert wait == Step(reason, wait.words, NOON, NOON + 5 * SECOND)
+    assert said in wait.words
+    assert "For 5s" in wait.words
+    assert "no cause" not in " ".join(step.words for step in told)
+
+
+def test_waits_follow_each_other_and_the_rest_is_what_the_worker_said_when_it_started() -> None:
+    told = steps(
+        **LATE, waits=[Wait("slot", NOON), Wait("turn", NOON + 3 * SECOND)], late_for="place",
+        run_at=NOON + 7 * SECOND, started_at=NOON + 9 * SECOND,
+    )  # fmt: skip
+    waits = [(step.kind, step.since, step.until) for step in told if step.until and step.kind != "succeeded"]
+    assert waits == [
+        ("slot", NOON, NOON + 3 * SECOND),
+        ("turn", NOON + 3 * SECOND, NOON + 7 * SECOND),
+        ("place", NOON + 7 * SECOND, NOON + 9 * SECOND),
+    ]
+
+
+def test_lateness_that_no_record_covers_is_said_to_have_no_recorded_cause() -> None:
+    said = words(**LATE, waits=[Wait("slot", NOON, NOON + 2 * SECOND)], started_at=NOON + 10 * SECOND)
+    assert "For 8s of that no cause was recorded" in said
+
+
+def test_waits_of_later_attempts_are_not_taken_for_the_lateness_of_the_first() -> None:
+    attempts = [Attempt(1, Verdict.FAILED, NOON, NOON + SECOND, 1, "500")]
+    told = steps(
+        **LATE, attempts=attempts, attempt=2, waits=[Wait("host", NOON + 5 * SECOND)], run_at=NOON + MINUTE,
+        started_at=NOON + MINUTE,
+    )  # fmt: skip
+    assert "host" not in [step.kind for step in told]
+
+
+@pytest.mark.parametrize(
+    ("around", "kind"),
+    [
+        (Surroundings(workers=2, tenant_suspended=True), "suspension"),
+        (Surroundings(workers=2, queue_paused=True), "queue_paused"),
+        (Surroundings(workers=0), "outage"),
+        (Surroundings(workers=2, in_flight=5, in_flight_limit=5), "tenant_limit"),
+        (Surroundings(workers=2, in_flight=4, in_flight_limit=5), "ready"),
+        (Surroundings(workers=2, saturated=2), "place"),
+        (Surroundings(workers=2, saturated=1), "ready"),
+        (Surroundings(workers=2, fires_per_second=0.5), "tenant_limit"),
+    ],
+)
+def test_what_is_due_and_queued_is_told_what_stands_in_its_way_now(around: Surroundings, kind: str) -> None:
+    assert steps(NOON + MINUTE, around)[-1].kind == kind

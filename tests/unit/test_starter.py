@@ -16,6 +16,7 @@ from tocsin.queue.claims import Claim
 from tocsin.queue.lanes import Lane, LaneView
 from tocsin.service import Report
 from tocsin.telemetry import Telemetry
+from tocsin.worker.lateness import Lateness
 from tocsin.worker.places import Places
 from tocsin.worker.starter import Starter
 from tocsin.worker.timetable import Timetable
@@ -67,7 +68,7 @@ class Bed:
         self.queue, self.timetable, self.runner = Queue(), Timetable(), Runner()
         self.places = Places(self.runner)
         parts: Any = (self.queue, self.timetable, self.runner, self.places)
-        self.starter = Starter(*parts, Telemetry(), Failpoints())
+        self.starter = Starter(*parts, Lateness(), Telemetry(), Failpoints())
 
     def run(self, at: Instant) -> Report:
         return asyncio.run(self.starter.run_once(NOW + at))

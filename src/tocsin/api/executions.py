@@ -9,7 +9,7 @@ from tocsin.api.wire import executions as wire
 from tocsin.api.wire.actions import Nothing, Reason
 from tocsin.api.wire.pages import decode_cursor, encode_cursor
 from tocsin.domain.errors import Conflict, NotFound, Unavailable
-from tocsin.domain.explain import explain
+from tocsin.domain.explain import Surroundings, explain
 from tocsin.domain.ids import ExecutionKey, execution_text, parse_execution_text, parse_job_text
 from tocsin.domain.instant import parse_span
 from tocsin.domain.keys import Scope
@@ -68,9 +68,13 @@ async def rerun(call: Call) -> wire.Execution:
 
 async def explain_execution(call: Call) -> wire.Explanation:
     """Why it is where it is."""
-    row = await call.context.executions.get(call.caller.tenant_id, _key(call))
-    facts = wire.facts_of(row)
-    return wire.Explanation(wire.execution_view(row, attempts=True), explain(facts, call.context.clock.now()))
+    executions, tenant_id = call.context.executions, call.caller.tenant_id
+    row = await executions.get(tenant_id, _key(call))
+    around = Surroundings()
+    if row["state"] == State.QUEUED:
+        around = await executions.surroundings(tenant_id, row["queue"])
+    steps = explain(wire.facts_of(row), around, call.context.clock.now())
+    return wire.explanation(row, steps)
 
 
 async def _page(call: Call, state: State | None, *, attempts: bool = False) -> wire.ExecutionPage:

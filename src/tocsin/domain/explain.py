@@ -1,14 +1,19 @@
-"""Why an execution waited, was late, was skipped, or is where it is. Pure words over stored facts."""
+"""Why an execution waited, was late, was skipped, or is where it is. Pure words over stored facts.
 
+The story is a list of steps in the order of the execution's life. A step says what was recorded, never what may have
+been: lateness that no record covers is told as such.
+"""
+
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, format_instant, format_span
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import HOST, VERSION, Attempt, Verdict
+from tocsin.domain.outcome import Attempt, Verdict
+from tocsin.domain.waits import LATE, Reason, Timing, Wait, unexplained, waits_before_start
 
-_LATE: Final = 1 * SECOND
 SKIP_REASONS: Final = {
     "overlap": "an earlier execution of the job was still running, and its overlap policy does not run both",
     "paused": "the job was paused, and its misfire policy does not bring this fire time back",
@@ -19,6 +24,49 @@ SKIP_REASONS: Final = {
     "misfire_over_max": "it was missed, and more recent missed fire times filled the misfire policy's max",
     "skip_next": "somebody asked for it to be skipped",
 }
+_ORIGINS: Final = {
+    "schedule": "The schedule named this fire time.",
+    "catch_up": "The fire time was missed; the misfire policy runs it late, behind live fires.",
+    "manual": "Somebody ran the job by hand.",
+    "backfill": "A backfill of a past range made it.",
+    "rerun": "Somebody ran an earlier execution again.",
+}
+_HELD: Final[dict[str, str]] = {
+    Reason.TURN: "an earlier execution of the job had the turn (overlap: {overlap})",
+    Reason.SLOT: "no slot of its limit key{key} was free",
+    Reason.RATE: "the rate of its limit key{key} had no room for it",
+    Reason.TENANT_LIMIT: "its tenant was at its limit of executions in flight or of fires per second",
+    Reason.HOST: "the host of its target had no connection to spare or was at rest after failing",
+    Reason.PLACE: "the workers were busy with other executions",
+    Reason.VERSION: "no worker was there that can read it: a newer version wrote it",
+    Reason.OUTAGE: "no worker was running, or its worker could not reach the database",
+    Reason.WORKER: "it was claimed by a worker that vanished before starting it",
+    Reason.PLANNING: "no scheduler had planned it",
+}
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A part of an execution's life, in words. `kind` is a wait's reason, or what happened."""
+
+    kind: str
+    words: str
+    since: Instant | None = None
+    until: Instant | None = None
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """How things stand around an execution that is due and queued."""
+
+    queue_paused: bool = False
+    tenant_suspended: bool = False
+    workers: int = 0
+    """Live workers."""
+    saturated: int = 0
+    """Those of them whose places are all taken."""
+    in_flight: int | None = None
+    """How many executions of the tenant are in flight, if it is limited in that."""
+    in_flight_limit: int | None = None
+    fires_per_second: float | None = None
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,109 +87,153 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     overlap: str | None
     limit_key: str | None
     waits_for: str | None
+    waits: list[Wait]
+    late_for: str | None
+
+    @property
+    def first_start(self) -> Instant | None:
+        """When the first attempt started."""
+        return self.attempts[0].started_at if self.attempts else self.started_at
 
 
-def explain(facts: Facts, now: Instant) -> list[str]:
-    """Sentences, in the order of the execution's life."""
-    return [*_origin(facts), *_waiting(facts, now), *_past_attempts(facts), *_end(facts)]
+def explain(facts: Facts, around: Surroundings, now: Instant) -> list[Step]:
+    """The steps, in the order of the execution's life."""
+    return [
+        Step("origin", _ORIGINS[facts.cause]),
+        *_waits(facts, now),
+        *_past_attempts(facts),
+        *_present(facts, around, now),
+        *_end(facts),
+    ]
 
 
-def _origin(facts: Facts) -> list[str]:
-    words = {
-        "schedule": "The schedule named this fire time.",
-        "catch_up": "The fire time was missed; the misfire policy runs it late, behind live fires.",
-        "manual": "Somebody ran the job by hand.",
-        "backfill": "A backfill of a past range made it.",
-        "rerun": "Somebody ran an earlier execution again.",
-    }
-    return [words[facts.cause]]
+def _waits(facts: Facts, now: Instant) -> Iterator[Step]:
+    """What held it back until its first start, and how late that was."""
+    timing = Timing(
+        due_at=facts.due_at,
+        run_at=facts.run_at,
+        first_start=facts.first_start,
+        retried=bool(facts.attempts),
+    )
+    waits = waits_before_start(timing, facts.waits, facts.late_for)
+    for wait in waits:
+        if wait.until is not None and wait.until - wait.since >= MILLISECOND:
+            span = _span(wait.until - wait.since)
+            yield Step(wait.reason, f"For {span} {_held(wait.reason, facts)}.", wait.since, wait.until)
+    if facts.first_start is not None:
+        yield _started(facts, facts.first_start, unexplained(timing, waits, now))
 
 
-def _waiting(facts: Facts, now: Instant) -> list[str]:
-    first_start = facts.attempts[0].started_at if facts.attempts else facts.started_at
-    if facts.state is State.QUEUED:
-        return _why_queued(facts, now)
+def _started(facts: Facts, first_start: Instant, unexplained_span: int) -> Step:
+    lag = max(0, first_start - facts.due_at)
+    words = f"It started {_span(lag)} after it was due."
+    if facts.cause == "catch_up":
+        words = f"It started {_span(lag)} after its fire time, because it had been missed."
+    elif unexplained_span >= LATE:
+        words += f" For {_span(unexplained_span)} of that no cause was recorded."
+    return Step("started", words, first_start)
+
+
+def _held(reason: str, facts: Facts) -> str:
+    """What a wait was about, after 'For 3s'."""
+    words = _HELD.get(reason, f"it waited ({reason})")
+    return words.format(overlap=facts.overlap or "not allowed", key=_key(facts))
+
+
+def _key(facts: Facts) -> str:
+    return f" {facts.limit_key!r}" if facts.limit_key is not None else ""
+
+
+def _past_attempts(facts: Facts) -> Iterator[Step]:
+    for attempt in facts.attempts:
+        words = f"Attempt {attempt.number} {attempt.verdict}: {attempt.error}."
+        if attempt.verdict is Verdict.LOST:
+            words = f"Attempt {attempt.number} was lost: its worker died or hung past the claim's deadline."
+        yield Step("attempt", words, attempt.started_at, attempt.finished_at)
+
+
+def _present(facts: Facts, around: Surroundings, now: Instant) -> Iterator[Step]:
+    """Where it stands if it is live and not running."""
     if facts.state is State.CLAIMED:
         if facts.run_at > now:
-            return [f"A worker holds it in memory and starts it in {_span(facts.run_at - now)}."]
-        return ["A worker has claimed it and is about to start it, or waits for a free call."]
-    if first_start is None:
-        return []
-    lag = first_start - facts.due_at
-    if lag < _LATE:
-        return [f"It started {_span(max(lag, 0))} after it was due."]
-    if facts.cause == "catch_up":
-        return [f"It started {_span(lag)} after its fire time, because it had been missed."]
-    return [
-        f"It started {_span(lag)} late: every worker was busy or away, its queue was paused, or it was planned late."
-    ]
-
-
-def _why_queued(facts: Facts, now: Instant) -> list[str]:
-    if facts.waits_for == HOST:
-        return [
-            f"The host of its target fails, and is given a rest: the next try is at {format_instant(facts.run_at)}."
-        ]
-    if facts.waits_for == VERSION:
-        tried = (
-            "It waits for a worker of a newer version: those that had it could not read what its job says."
-        )
-        return [f"{tried} The next try is at {format_instant(facts.run_at)}."]
-    if facts.attempts:
-        return [
-            f"It waits for attempt {facts.attempt} at {format_instant(facts.run_at)}, after a failed one."
-        ]
-    if facts.due_at > now:
-        return [f"It is due in {_span(facts.due_at - now)}."]
-    match facts.waits_for:
-        case "turn":
-            return [f"It waits for an earlier execution of the job (overlap: {facts.overlap})."]
-        case "slot":
-            return [
-                f"It waits for a free slot: as many executions of limit key {facts.limit_key!r} run as may at once."
-            ]
-        case "rate":
-            return [
-                f"It waits for its place in the rate of limit key {facts.limit_key!r}: {format_instant(facts.run_at)}."
-            ]
-    late = f"It has been due for {_span(now - facts.due_at)}: "
-    return [
-        late
-        + "no worker has had room for it, its tenant is at a limit, its queue or tenant is paused, or no worker serves its queue."
-    ]
-
-
-def _past_attempts(facts: Facts) -> list[str]:
-    words = []
-    for attempt in facts.attempts:
-        if attempt.verdict is Verdict.LOST:
-            words.append(
-                f"Attempt {attempt.number} was lost: its worker died or hung past the claim's deadline."
-            )
+            words = f"A worker holds it in memory and starts it in {_span(facts.run_at - now)}."
         else:
-            words.append(f"Attempt {attempt.number} {attempt.verdict}: {attempt.error}.")
-    return words
+            words = "A worker has claimed it and is about to start it, or waits for a free place."
+        yield Step("claimed", words)
+    elif facts.state is State.QUEUED:
+        yield _queued(facts, around, now)
 
 
-def _end(facts: Facts) -> list[str]:
+def _queued(facts: Facts, around: Surroundings, now: Instant) -> Step:
+    since = facts.waits[-1].since if facts.waits_for and facts.waits else None
+    match facts.waits_for:
+        case Reason.HOST:
+            words = f"The host of its target is given a rest, or has no connection to spare: the next try is at {format_instant(facts.run_at)}."
+        case Reason.TURN if facts.due_at <= now:
+            words = f"It waits for an earlier execution of the job (overlap: {facts.overlap})."
+        case Reason.SLOT if facts.due_at <= now:
+            words = f"It waits for a free slot: as many executions of limit key {facts.limit_key!r} run as may at once."
+        case Reason.RATE if facts.due_at <= now:
+            words = f"It waits for its place in the rate of limit key {facts.limit_key!r}: {format_instant(facts.run_at)}."
+        case Reason.VERSION:
+            words = (
+                "It waits for a worker of a newer version: those that had it could not read what its job says."
+                f" The next try is at {format_instant(facts.run_at)}."
+            )
+        case _:
+            return _plainly_queued(facts, around, now)
+    return Step(facts.waits_for, words, since)
+
+
+def _plainly_queued(facts: Facts, around: Surroundings, now: Instant) -> Step:
+    if facts.attempts:
+        at = format_instant(facts.run_at)
+        return Step("retry", f"It waits for attempt {facts.attempt} at {at}, after a failed one.")
+    if facts.due_at > now:
+        return Step("due", f"It is due in {_span(facts.due_at - now)}.")
+    return _due_and_queued(f"It has been due for {_span(now - facts.due_at)}", around)
+
+
+def _due_and_queued(late: str, around: Surroundings) -> Step:
+    """What stands in the way at this moment."""
+    if around.tenant_suspended:
+        return Step(Reason.SUSPENSION, f"{late}: its tenant is suspended.")
+    if around.queue_paused:
+        return Step("queue_paused", f"{late}: its queue is paused.")
+    if not around.workers:
+        return Step(Reason.OUTAGE, f"{late}: no worker is running.")
+    limit = around.in_flight_limit
+    if limit is not None and (around.in_flight or 0) >= limit:
+        return Step(Reason.TENANT_LIMIT, f"{late}: its tenant has {limit} executions in flight, its limit.")
+    if around.saturated >= around.workers:
+        return Step(Reason.PLACE, f"{late}: every place of the {around.workers} live workers is taken.")
+    if around.fires_per_second is not None:
+        words = f"{late}: its tenant may start {around.fires_per_second:g} executions per second."
+        return Step(Reason.TENANT_LIMIT, words)
+    return Step("ready", f"{late}; a worker that serves its queue takes it with its next look.")
+
+
+def _end(facts: Facts) -> Iterator[Step]:
     match facts.state:
         case State.RUNNING:
             asked = " It has been asked to stop." if facts.cancel_requested else ""
-            return [f"Attempt {facts.attempt} is running.{asked}"]
+            yield Step("running", f"Attempt {facts.attempt} is running.{asked}", facts.started_at)
         case State.SKIPPED:
-            return [
-                f"It was skipped: {SKIP_REASONS.get(facts.reason or '', facts.reason or 'no reason recorded')}."
-            ]
+            why = SKIP_REASONS.get(facts.reason or "", facts.reason or "no reason recorded")
+            yield Step("skipped", f"It was skipped: {why}.", facts.finished_at)
         case State.SUCCEEDED:
-            return [f"Attempt {facts.attempt} succeeded."]
+            words = f"Attempt {facts.attempt} succeeded."
+            yield Step("succeeded", words, facts.started_at, facts.finished_at)
         case State.DEAD:
-            return [f"Attempt {facts.attempt} failed and no more are allowed: {facts.reason}."]
+            words = f"Attempt {facts.attempt} failed and no more are allowed: {facts.reason}."
+            yield Step("dead", words, facts.started_at, facts.finished_at)
         case State.CANCELLED:
-            return [f"It was cancelled: {facts.reason}."]
+            yield Step("cancelled", f"It was cancelled: {facts.reason}.", facts.finished_at)
         case State.EXPIRED:
-            return ["It expired: it was not started within the time its job allows (start_within)."]
+            words = "It expired: it was not started within the time its job allows (start_within)."
+            yield Step("expired", words, facts.finished_at)
         case _:
-            return []
+            return
 
 
 def _span(span: int) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -42,6 +42,8 @@ class Claim(msgspec.Struct, gc=False):
     """Which of its limit key's slots it has."""
     fired_at: Instant | None = None
     """When it fired, if it had started before."""
+    late_for: str | None = None
+    """What held it back between its run time and its start, if that was long."""
     read: Work | None = None
     """What its text says to do, once it was read."""
 
@@ -61,6 +63,17 @@ class Claim(msgspec.Struct, gc=False):
     def gated(self) -> bool:
         """Whether something may hold it back although it is due."""
         return self.overlap is not None or self.limit_key is not None
+
+
+class LateReasons(NamedTuple):
+    """Why what is claimed late was not claimed before: a reason for all, and others for some tenants."""
+
+    common: str | None = None
+    tenants: tuple[int, ...] = ()
+    reasons: tuple[str | None, ...] = ()
+
+
+ON_TIME: Final = LateReasons()
 
 
 class Overdue(msgspec.Struct):
@@ -151,6 +164,11 @@ def sort_out(claims: Sequence[Claim]) -> tuple[list[Claim], list[tuple[Claim, Un
 def keys_of(claims: Sequence[Held]) -> tuple[list[UUID], list[Instant], list[int]]:
     """The columns that name claims in a statement: job, fire time, token."""
     return [c.job_id for c in claims], [c.fire_at for c in claims], [c.token for c in claims]
+
+
+def why_late(claims: Sequence[Claim]) -> str | None:
+    """What held back claims that are started together."""
+    return claims[0].late_for if claims else None
 
 
 def mark_started(claims: Sequence[Claim], rows: Iterable[Iterable[Any]]) -> list[Claim]:

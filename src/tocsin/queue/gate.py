@@ -20,7 +20,17 @@ from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND, Instant, parse_span
 from tocsin.domain.outcome import VERSION
 from tocsin.domain.policy import Limit
-from tocsin.queue.claims import Claim, Finish, Held, by_job, finish_columns, keys_of, mark_started, without
+from tocsin.queue.claims import (
+    Claim,
+    Finish,
+    Held,
+    by_job,
+    finish_columns,
+    keys_of,
+    mark_started,
+    why_late,
+    without,
+)
 from tocsin.queue.slot_book import has_its_slot, limit_of
 from tocsin.queue.slots import Slots
 
@@ -96,10 +106,10 @@ class Gate:
         rows = await self._database.fetch(_sql(name), self._cell, *keys_of(claims), *self._proof(claims))
         return mark_started(claims, rows)
 
-    def _proof(self, claims: Sequence[Claim]) -> tuple[int, int | None]:
-        """What a statement needs that starts these claims on our slots."""
+    def _proof(self, claims: Sequence[Claim]) -> tuple[int, int | None, str | None]:
+        """What a statement needs that starts these claims on our slots: whose they are, and why it is late."""
         seated = any(claim.slot is not None for claim in claims)
-        return self._node_id, (self._slots.epoch or 0) if seated else None
+        return self._node_id, (self._slots.epoch or 0) if seated else None, why_late(claims)
 
     async def pass_floors(self, job_ids: Sequence[UUID]) -> None:
         """The floors of these jobs are free now, and that is committed: those who wait for them have their turn."""

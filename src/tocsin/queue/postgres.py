@@ -18,10 +18,12 @@ from tocsin.db.statements import statement
 from tocsin.domain.instant import LATEST, Instant
 from tocsin.queue.allotment import Allotment
 from tocsin.queue.claims import (
+    ON_TIME,
     Again,
     Claim,
     Finish,
     Held,
+    LateReasons,
     Overdue,
     Requeue,
     by_job,
@@ -29,6 +31,7 @@ from tocsin.queue.claims import (
     in_order,
     keys_of,
     mark_started,
+    why_late,
 )
 from tocsin.queue.deadlines import DeadlineFloor
 from tocsin.queue.gate import Gate, solo_jobs, unless_overtaken
@@ -91,14 +94,16 @@ class PostgresQueue:
         token: int,
         now: Instant,
         farther: Mapping[Lane, Instant] = MappingProxyType({}),
+        late_for: LateReasons = ON_TIME,
     ) -> list[Claim]:
-        """Take what is due until `until`, in some lanes `farther`; what is due already comes back started."""
+        """Take what is due until `until`, in some lanes `farther`; what is due already comes back started. What is late
+        keeps the reason."""
         lanes = [
             (*lane, take, self.floors.of(lane, now), farther.get(lane, until)) for lane, take in allotments
         ]
         offer = self.slots.offer()
         try:
-            arguments = (self._cell, *columns(lanes, 6), token, self._node_id, self._ttl, *offer)
+            arguments = (self._cell, *columns(lanes, 6), token, self._node_id, self._ttl, *offer, *late_for)
             rows = await unless_overtaken(lambda: self._database.fetch(_sql("claim"), *arguments))
         except BaseException:
             self.slots.doubt(token)
@@ -110,7 +115,9 @@ class PostgresQueue:
 
     async def start(self, claims: Sequence[Claim]) -> list[Claim]:
         """Start claims that are to run at their instant. Those that are not returned must not run."""
-        rows = await self._starting.fetch(_sql("start"), self._cell, *keys_of(claims), self._node_id, None)
+        rows = await self._starting.fetch(
+            _sql("start"), self._cell, *keys_of(claims), self._node_id, None, why_late(claims)
+        )
         return mark_started(claims, rows)
 
     async def start_gated(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:

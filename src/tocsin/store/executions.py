@@ -9,6 +9,7 @@ import msgspec
 from tocsin.db.conditions import Conditions, containing
 from tocsin.db.pool import Database, Record, Session
 from tocsin.domain.errors import Conflict, NotFound
+from tocsin.domain.explain import Surroundings
 from tocsin.domain.ids import ExecutionKey, execution_text
 from tocsin.domain.instant import Instant, Span
 from tocsin.domain.lifecycle import FINAL, LIVE, CancelResult, State
@@ -88,6 +89,11 @@ class ExecutionStore:
         if where.state not in LIVE and len(rows) < limit:
             rows += await self._finished(tenant_id, where, after, limit - len(rows))
         return rows
+
+    async def surroundings(self, tenant_id: int, queue: str) -> Surroundings:
+        """What may keep queued executions of a tenant and queue waiting at this moment."""
+        row = await self._database.one(sql("surroundings"), CELL, tenant_id, queue)
+        return Surroundings(**dict(row))
 
     async def cancel(self, tenant_id: int, key: ExecutionKey, reason: str) -> Cancellation:
         """Call an execution off, or ask it to stop if it has started. One that is over is refused."""

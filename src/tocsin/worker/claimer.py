@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
+from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span, has_passed
 from tocsin.failpoints import Failpoints
 from tocsin.queue.allotment import NO_DEFICITS, Allotment, allot
@@ -25,6 +26,7 @@ from tocsin.queue.postgres import PostgresQueue
 from tocsin.queue.shares import TenantShares
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
+from tocsin.worker.lateness import Lateness
 from tocsin.worker.places import Places
 from tocsin.worker.runner import Runner
 from tocsin.worker.settler import Settler
@@ -63,6 +65,7 @@ class Claimer:
         batch: int,
         held_max: int,
         shares: TenantShares,
+        lateness: Lateness,
         queues: tuple[str, ...] = (),
     ) -> None:
         # What is created due later than this does not send a notice, and is seen by the next look in time.
@@ -79,9 +82,11 @@ class Claimer:
         self._held_max = held_max
         self._queues = frozenset(queues)
         self._shares = shares
+        self._lateness = lateness
         self._left = LeftToOthers(settler, runner.expire, telemetry)
         self._views: list[LaneView] = []
         self._deficits_ahead = NO_DEFICITS
+        self._caps: Mapping[int, int] = {}
         self._looked_at: Instant = 0
         self.blocked = False
         """Whether there was work but no room for it."""
@@ -90,22 +95,32 @@ class Claimer:
 
     async def run_once(self, now: Instant) -> Report:
         """Look if the last look is old, then claim what the capacity allows."""
+        try:
+            return await self._run(now)
+        except Unavailable:
+            self._lateness.cut_off()
+            raise
+
+    async def _run(self, now: Instant) -> Report:
         if has_passed(_LOOK_VALID, self._looked_at, now) or not self._views:
             await self._look(now)
         ready = [view for view in self._views if view.next_run_at <= now + self._window(view, now)]
         allotments = self._allot(ready, now)
         self.blocked = bool(ready) and not allotments
         if self.blocked:
+            self._lateness.blocked(self._caps, ready, now)
             # Until the runner has room again, or a tenant that is at its limit.
             return Report(again_at=now + _BLOCKED)
         if not ready:
+            self._lateness.saturated(now, true=False)
             return self._rest(now)
         farther = {
             view.lane: now + window for view in ready if (window := self._window(view, now)) != self._ahead
         }
+        late_for = self._lateness.of_lanes(ready, now)
         try:
             claims = await self._queue.claim(
-                allotments, now + self._ahead, secrets.randbits(63), now, farther
+                allotments, now + self._ahead, secrets.randbits(63), now, farther, late_for
             )
         finally:
             self._places.claiming = 0
@@ -113,7 +128,9 @@ class Claimer:
         await self._failpoints.reach("claimer.claimed")
         self._telemetry.claimed.inc(len(claims))
         self._dispatch(claims, now)
-        if len(claims) < sum(allotment.take for allotment in allotments):
+        allotted = sum(allotment.take for allotment in allotments)
+        self._lateness.took(claims, self._caps, allotted, now)
+        if len(claims) < allotted:
             self._looked_at = 0  # the lanes are not what they were
             self._places.queued = ()
         if claims and self._gate_crowded(now):
@@ -131,6 +148,7 @@ class Claimer:
         except BaseException:
             self._looked_at = 0
             raise
+        self._lateness.reached(now)
         self._views = [view for view in views if self._serves(view)]
         self._places.learn(self._views)
 
@@ -156,7 +174,7 @@ class Claimer:
             return []
         due = [view for view in ready if view.next_run_at <= now]
         ahead = [view for view in ready if view.next_run_at > now]
-        caps = self._shares.caps(ready, self._held(), now)
+        caps = self._caps = self._shares.caps(ready, self._held(), now)
         # Beside a crowd at the gate a little of every lane: there may be some that need not pass it.
         crowded = due and self._gate_crowded(now)
         batch = max(self._batch // _CROWDED_SHARE, len(ready)) if crowded else self._batch

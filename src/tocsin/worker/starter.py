@@ -14,6 +14,7 @@ from tocsin.queue.claims import Claim
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
+from tocsin.worker.lateness import Lateness
 from tocsin.worker.places import Places
 from tocsin.worker.runner import Runner
 from tocsin.worker.timetable import Timetable
@@ -37,6 +38,7 @@ class Starter:
         timetable: Timetable,
         runner: Runner,
         places: Places,
+        lateness: Lateness,
         telemetry: Telemetry,
         failpoints: Failpoints,
     ) -> None:
@@ -44,6 +46,7 @@ class Starter:
         self._timetable = timetable
         self._runner = runner
         self._places = places
+        self._lateness = lateness
         self._telemetry = telemetry
         self._failpoints = failpoints
         self.unanswered: list[Claim] = []
@@ -108,6 +111,9 @@ class Starter:
 
     async def _start(self, due: list[Claim], now: Instant) -> None:
         await self._failpoints.reach("starter.before")
+        if late_for := self._lateness.why(due[0].run_at, now):
+            for claim in due:
+                claim.late_for = late_for
         self._ask(due)
         plain = [claim for claim in due if not claim.gated]
         gated = [claim for claim in due if claim.gated]

@@ -30,6 +30,7 @@ from tocsin.store.leases import Renewal
 from tocsin.telemetry import Telemetry
 from tocsin.worker.claimer import Claimer
 from tocsin.worker.heartbeat import Heartbeat
+from tocsin.worker.lateness import Lateness
 from tocsin.worker.places import Places
 from tocsin.worker.runner import Caller, Runner
 from tocsin.worker.settler import Settler
@@ -62,6 +63,7 @@ class Worker:
         self._settings = settings
         self._control = control
         self.timetable = Timetable()
+        self.lateness = Lateness()
         self.settler = Settler(
             queue,
             clock,
@@ -81,7 +83,9 @@ class Worker:
             host_concurrency=settings.host_concurrency,
         )
         self.places = Places(self.runner)
-        self.starter = Starter(queue, self.timetable, self.runner, self.places, telemetry, failpoints)
+        self.starter = Starter(
+            queue, self.timetable, self.runner, self.places, self.lateness, telemetry, failpoints
+        )
         self.claimer = Claimer(
             queue,
             self.timetable,
@@ -94,6 +98,7 @@ class Worker:
             batch=settings.claim_batch,
             held_max=settings.held_max,
             queues=settings.queues,
+            lateness=self.lateness,
             shares=TenantShares(self.rank, settings.limit_in_flight, settings.limit_fires_per_second),
         )
         self.heartbeat = Heartbeat(
@@ -130,6 +135,7 @@ class Worker:
     def heard(self, renewal: Renewal) -> None:
         """The node's heartbeat learned who else works: our share of tenants' limits follows."""
         self.rank.learn(renewal.workers, renewal.now / SECOND)
+        self.lateness.learn(renewal.workers)
 
     def listen(self, notices: Notices) -> None:
         """Let notices from the database wake the parts they concern."""

@@ -1,5 +1,6 @@
 """Executions, live and finished in one shape, with their attempts; and the facts that explain one."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -7,11 +8,12 @@ import msgspec
 
 from tocsin.api.wire.pages import CursorInstant, Page
 from tocsin.api.wire.scalars import Time, time_of
-from tocsin.domain.explain import Facts
+from tocsin.domain.explain import Facts, Step
 from tocsin.domain.ids import ExecutionKey, ExecutionText, JobText, execution_text, job_text
 from tocsin.domain.instant import MILLISECOND, Instant, format_instant
 from tocsin.domain.lifecycle import FINAL, CancelResult, State
 from tocsin.domain.outcome import Attempt, Outcome, Verdict
+from tocsin.domain.waits import Wait
 
 ExecutionPlace = tuple[UUID, CursorInstant, CursorInstant | None]
 JobExecutionPlace = tuple[CursorInstant, bool]
@@ -68,11 +70,27 @@ class ExecutionPage(Page, frozen=True):
     items: list[Execution]
 
 
+class StepView(msgspec.Struct, frozen=True, rename={"since": "from", "until": "to"}):
+    """A part of an execution's life: what happened or held it back, from when to when."""
+
+    kind: str
+    words: str
+    since: Time | None
+    until: Time | None
+
+
 class Explanation(msgspec.Struct, frozen=True):
-    """Why an execution waited, was late, was skipped, or is where it is."""
+    """Why an execution waited, was late, was skipped, or is where it is: in words, and the same as steps."""
 
     execution: Execution
     explanation: list[str]
+    steps: list[StepView]
+
+
+def explanation(row: Any, steps: Sequence[Step]) -> Explanation:
+    """An execution's row and its story."""
+    views = [StepView(step.kind, step.words, time_of(step.since), time_of(step.until)) for step in steps]
+    return Explanation(execution_view(row, attempts=True), [step.words for step in steps], views)
 
 
 def execution_view(row: Any, *, attempts: bool = False) -> Execution:
@@ -127,6 +145,8 @@ def facts_of(row: Any) -> Facts:
         overlap=row["overlap"],
         limit_key=row["limit_key"],
         waits_for=row["waits_for"],
+        waits=msgspec.json.decode(row["waits"], type=list[Wait]) if row["waits"] else [],
+        late_for=row["late_for"],
     )
 
 

@@ -7,6 +7,7 @@
 -- them, and to know no rate. Without such an offer it has to pass the gate.
 -- What must not overlap is started if its job has nothing else that is due, claimed or waiting; it then has the floor. Should
 -- somebody take the floor unseen, the index of floors refuses the whole claim, and it is made again.
+-- What is a second late keeps why: $13, or of some tenants ($14) another reason ($15).
 -- Zero rows: nothing ready in these lanes.
 WITH lane AS (
     SELECT *
@@ -66,6 +67,8 @@ WITH lane AS (
                                     THEN e.run_at <= tocsin_now() AND (e.start_by IS NULL OR e.start_by > tocsin_now())
                                     ELSE e.ctid IN (SELECT ctid FROM passed) END
                      THEN tocsin_now() END,
+        late_for = CASE WHEN e.run_at < tocsin_now() - interval '1 second'
+                        THEN coalesce(($15::text[])[array_position($14::integer[], e.tenant_id)], $13) END,
         has_floor = e.has_floor OR e.overlap IS NOT NULL AND e.ctid IN (SELECT ctid FROM passed)
     WHERE e.ctid = ANY (ARRAY (SELECT ctid FROM chosen))
     RETURNING e.cell, e.job_id, e.fire_at, e.tenant_id, e.queue, e.priority, e.due_at, e.run_at, e.start_by,

@@ -19,10 +19,13 @@ WITH done AS (
 ), kept AS (
     INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, started_at,
                          finished_at, attempt, attempts, outcome, reason, error_fingerprint, claim_token,
-                         node_id, job_version, origin_fire_at, backfill_id)
+                         node_id, job_version, origin_fire_at, backfill_id, waits, late_for)
     SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at,
            coalesce(fired_at, started_at), greatest(started_at, fired_at, finished_at), attempt, attempts, outcome, reason,
-           fingerprint, claim_token, node_id, version, origin_fire_at, backfill_id
+           fingerprint, claim_token, node_id, version, origin_fire_at, backfill_id,
+           CASE WHEN fired_at > started_at + interval '1 second'
+                THEN waits_until_called(waits, late_for, run_at, started_at, fired_at) ELSE waits END,
+           CASE WHEN fired_at > started_at + interval '1 second' THEN NULL ELSE late_for END
     FROM gone
 )
 SELECT count(*)::integer AS moved FROM gone

@@ -50,7 +50,8 @@ WITH me AS MATERIALIZED (
     ORDER BY a.job_id, a.fire_at
 ), started AS (
     UPDATE executions e
-    SET started_at = coalesce(e.started_at, greatest(tocsin_now(), e.run_at)), has_floor = true, floor_awaited = true
+    SET started_at = coalesce(e.started_at, greatest(tocsin_now(), e.run_at)), has_floor = true, floor_awaited = true,
+        late_for = CASE WHEN e.started_at IS NULL AND e.run_at < tocsin_now() - interval '1 second' THEN $7 ELSE e.late_for END
     FROM first f
     WHERE e.cell = ANY (ARRAY[f.cell]) AND e.job_id = f.job_id AND e.fire_at = f.fire_at
     RETURNING e.job_id, e.fire_at, e.started_at

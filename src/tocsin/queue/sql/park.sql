@@ -2,7 +2,8 @@
 -- Called by Gate; fenced by token. What has started is not put back.
 UPDATE executions e
 SET claim_token = NULL, node_id = NULL, deadline_at = NULL, run_at = greatest(p.run_at, tocsin_now()),
-    waits_for = $6
+    waits_for = $6, late_for = NULL,
+    waits = further_wait(e.waits, e.late_for, e.run_at, $6, tocsin_now())
 FROM (
     SELECT $1::smallint AS cell, g.*
     FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::timestamptz[])

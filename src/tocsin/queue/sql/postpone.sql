@@ -5,7 +5,8 @@
 -- run_at always lies at or after now: lane floors rely on nothing entering the queue below them.
 UPDATE executions e
 SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL,
-    waits_for = coalesce(r.waits_for, e.waits_for),
+    waits_for = coalesce(r.waits_for, e.waits_for), late_for = NULL,
+    waits = further_wait(ended_waits(e.waits, e.late_for, e.run_at, tocsin_now()), NULL, tocsin_now(), r.waits_for, tocsin_now()),
     run_at = greatest(r.run_at, tocsin_now())
 FROM (
     SELECT $1::smallint AS cell, g.*

@@ -4,7 +4,10 @@
 -- on the row, and starts nothing. run_at is brought up to now at least, for the lane floors.
 WITH released AS (
     UPDATE executions e
-    SET claim_token = NULL, node_id = NULL, deadline_at = NULL, run_at = greatest(e.run_at, tocsin_now())
+    SET claim_token = NULL, node_id = NULL, deadline_at = NULL, run_at = greatest(e.run_at, tocsin_now()),
+        late_for = NULL, waits = CASE WHEN e.run_at < tocsin_now()
+                                      THEN further_wait(e.waits, e.late_for, e.run_at, 'worker', tocsin_now())
+                                      ELSE e.waits END
     WHERE e.ctid = ANY (ARRAY (
         SELECT c.ctid FROM executions c
         WHERE c.cell = $1 AND c.claim_token IS NOT NULL AND c.started_at IS NULL

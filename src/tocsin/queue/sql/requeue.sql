@@ -6,7 +6,10 @@ SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL,
     attempt = e.attempt + CASE WHEN r.record IS NULL THEN 0 ELSE 1 END,
     start_by = CASE WHEN r.record IS NULL THEN e.start_by END,
     waits_for = CASE WHEN r.record IS NULL THEN e.waits_for END,
-    run_at = greatest(r.run_at, tocsin_now()),
+    run_at = greatest(r.run_at, tocsin_now()), late_for = NULL,
+    waits = CASE WHEN r.record IS NULL AND e.run_at < tocsin_now()
+                 THEN further_wait(e.waits, e.late_for, e.run_at, 'worker', tocsin_now())
+                 ELSE ended_waits(e.waits, e.late_for, e.run_at, e.started_at) END,
     attempts = CASE WHEN r.record IS NULL THEN e.attempts ELSE coalesce(e.attempts, '[]') || r.record END
 FROM (
     SELECT $1::smallint AS cell, g.*

@@ -5,6 +5,9 @@
 UPDATE executions e
 SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL,
     attempt = e.attempt + 1, waits_for = NULL, start_by = NULL,
+    waits = waits_until_called(e.waits, e.late_for, e.run_at, e.started_at,
+                               to_timestamp((r.record ->> 'started_at')::bigint / 1000000.0)),
+    late_for = NULL,
     run_at = greatest(r.run_at, tocsin_now()),
     attempts = coalesce(e.attempts, '[]') || r.record
 FROM (

@@ -8,7 +8,8 @@ WITH me AS (
     SELECT FROM nodes n WHERE n.id = $5 AND n.slots_epoch = $6 FOR KEY SHARE
 )
 UPDATE executions e
-SET started_at = coalesce(e.started_at, greatest(tocsin_now(), e.run_at))
+SET started_at = coalesce(e.started_at, greatest(tocsin_now(), e.run_at)),
+    late_for = CASE WHEN e.started_at IS NULL AND e.run_at < tocsin_now() - interval '1 second' THEN $7 ELSE e.late_for END
 FROM (
     SELECT $1::smallint AS cell, g.* FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[])
         WITH ORDINALITY AS g (job_id, fire_at, token, place) OFFSET 0

@@ -22,7 +22,8 @@ WITH me AS MATERIALIZED (
         OFFSET 0))
 )
 UPDATE executions e
-SET started_at = coalesce(e.started_at, greatest(tocsin_now(), e.run_at)), has_floor = true, floor_awaited = true
+SET started_at = coalesce(e.started_at, greatest(tocsin_now(), e.run_at)), has_floor = true, floor_awaited = true,
+    late_for = CASE WHEN e.started_at IS NULL AND e.run_at < tocsin_now() - interval '1 second' THEN $7 ELSE e.late_for END
 FROM alone a
 WHERE e.ctid = a.ctid AND e.claim_token IS NOT DISTINCT FROM a.token
   AND NOT e.cancel_requested AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > greatest(tocsin_now(), e.run_at))

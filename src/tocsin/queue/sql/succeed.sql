@@ -17,10 +17,10 @@ WITH gone AS (
 ), kept AS (
     INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, started_at,
                          finished_at, attempt, attempts, claim_token, node_id, job_version, origin_fire_at,
-                         backfill_id)
+                         backfill_id, waits, late_for)
     SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, 'succeeded', due_at, run_at,
            coalesce(fired_at, started_at), greatest(started_at, fired_at, $5), attempt, attempts, claim_token, node_id,
-           version, origin_fire_at, backfill_id
+           version, origin_fire_at, backfill_id, waits, late_for
     FROM gone
 )
 SELECT count(*)::integer AS moved, array_agg(job_id) FILTER (WHERE floor_awaited) AS awaited FROM gone

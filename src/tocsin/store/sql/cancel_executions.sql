@@ -7,9 +7,9 @@ WITH gone AS (
     RETURNING *
 ), kept AS (
     INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at,
-                         finished_at, attempt, attempts, reason, origin_fire_at, backfill_id)
+                         finished_at, attempt, attempts, reason, origin_fire_at, backfill_id, waits, late_for)
     SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, 'cancelled', due_at, run_at,
-           tocsin_now(), attempt, attempts, $4, origin_fire_at, backfill_id
+           tocsin_now(), attempt, attempts, $4, origin_fire_at, backfill_id, waits, late_for
     FROM gone
 )
 SELECT count(*) FILTER (WHERE attempt = 1)::integer AS cancelled,

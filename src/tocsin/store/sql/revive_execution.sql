@@ -12,7 +12,7 @@ WITH back AS (
     WHERE cell = $1 AND id = $2 AND (kind = 'once' OR state <> 'active') AND EXISTS (SELECT FROM back)
 )
 INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause, attempt,
-                        earlier_attempts, attempts, origin_fire_at, backfill_id, overlap, limit_key)
+                        earlier_attempts, attempts, origin_fire_at, backfill_id, overlap, limit_key, waits)
 SELECT cell, job_id, fire_at, tenant_id, queue, priority, due_at, tocsin_now(), cause,
        CASE WHEN started_at IS NULL THEN attempt ELSE attempt + 1 END,
        CASE WHEN started_at IS NULL THEN attempt - 1 ELSE attempt END,
@@ -23,6 +23,7 @@ SELECT cell, job_id, fire_at, tenant_id, queue, priority, due_at, tocsin_now(), 
                 'finished_at', (extract(epoch FROM finished_at) * 1000000)::bigint)) END,
        origin_fire_at, backfill_id,
        (SELECT j.policies ->> 'overlap' FROM jobs j WHERE j.cell = $1 AND j.id = $2),
-       (SELECT j.policies -> 'limit' ->> 'key' FROM jobs j WHERE j.cell = $1 AND j.id = $2)
+       (SELECT j.policies -> 'limit' ->> 'key' FROM jobs j WHERE j.cell = $1 AND j.id = $2),
+       ended_waits(waits, late_for, run_at, started_at)
 FROM back
 RETURNING fire_at

@@ -45,9 +45,11 @@ WITH own AS (
     ON CONFLICT DO NOTHING
 ), planned AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap,
-                            limit_key)
+                            limit_key, waits)
     SELECT $1, id, fire_at, tenant_id, queue, priority, due_at, greatest(due_at, tocsin_now() + wait), start_by, cause,
-           overlap, limit_key
+           overlap, limit_key,
+           CASE WHEN due_at < tocsin_now() AND cause = 'schedule'
+                THEN jsonb_build_array(jsonb_build_object('for', 'planning', 'since', microseconds(due_at))) END
     FROM fire
     ON CONFLICT DO NOTHING
     RETURNING 1

@@ -1,0 +1,75 @@
+"""What held an execution back, and from when to when. Pure values over what its row keeps.
+
+Statements that put an execution back note the wait (`further_wait` in SQL); the statement that starts it late notes
+what its worker knows of the time between run time and start (`late_for`). So each second that an execution was late
+has one of these reasons, or none was recorded, and `explain` says that.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import zip_longest
+from typing import Final
+
+import msgspec
+
+from tocsin.domain.instant import SECOND, Instant, Span
+
+LATE: Final[Span] = SECOND
+"""What starts later than this after its run time has a reason recorded."""
+
+
+class Reason(StrEnum):
+    """What an execution waits for."""
+
+    TURN = "turn"  # an earlier execution of its job
+    SLOT = "slot"  # a slot of its limit key
+    RATE = "rate"  # its place in the rate of its limit key
+    TENANT_LIMIT = "tenant_limit"  # its tenant's in-flight or fires-per-second limit
+    HOST = "host"  # its target's host
+    PLACE = "place"  # a place on a worker
+    VERSION = "version"  # a worker that can read it
+    OUTAGE = "outage"  # a worker, or the database
+    WORKER = "worker"  # another worker: the one that had claimed it died before it started it
+    PLANNING = "planning"  # a scheduler that plans it
+    SUSPENSION = "suspension"  # the end of its tenant's suspension
+
+
+class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One wait. It lasts as long as it has no end."""
+
+    reason: str = msgspec.field(name="for")
+    since: Instant
+    until: Instant | None = None
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True):
+    """When an execution was due, ran and started for the first time; `run_at` is of its latest attempt."""
+
+    due_at: Instant
+    run_at: Instant
+    first_start: Instant | None
+    retried: bool
+
+
+def waits_before_start(timing: Timing, kept: Sequence[Wait], late_for: str | None) -> list[Wait]:
+    """All waits from due to the first start, in order; the last has no end if it lasts."""
+    waits = [_ended(wait, later, timing) for wait, later in zip_longest(kept, kept[1:])]
+    if late_for is not None and not timing.retried:
+        waits.append(Wait(late_for, max(timing.run_at, timing.due_at), timing.first_start))
+    start = timing.first_start
+    return [wait for wait in waits if start is None or wait.since < start]
+
+
+def unexplained(timing: Timing, waits: Sequence[Wait], now: Instant) -> Span:
+    """How much of an execution's lateness no wait covers."""
+    start = timing.first_start or now
+    covered = sum(max(0, min(wait.until or start, start) - max(wait.since, timing.due_at)) for wait in waits)
+    return max(0, start - timing.due_at - covered)
+
+
+def _ended(wait: Wait, later: Wait | None, timing: Timing) -> Wait:
+    """An open wait ends when the next begins, or with its row's run time once it has started."""
+    if wait.until is not None or (later is None and timing.first_start is None):
+        return wait
+    end = later.since if later is not None else min(timing.run_at, timing.first_start or timing.run_at)
+    return msgspec.structs.replace(wait, until=max(wait.since, end))
