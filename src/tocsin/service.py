@@ -2,7 +2,8 @@
 
 The loop is the only place that catches broadly. A part that fails is logged, counted and tried again after a
 growing pause; it never takes the process down and never spins. A part says in its report when it wants to run
-again; a wake-up (a notice from the database, another part's `wake`) brings that forward.
+again; a wake-up (a notice from the database, another part's `wake`) brings that forward. After a failure a wake-up
+shortens a long pause, but never below half a second: while the database is away, work keeps arriving.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from tocsin.domain.instant import SECOND, Instant
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 3.0
+_LONGEST_PAUSE_WHEN_WOKEN: Final = 0.5
 _log = structlog.get_logger()
 
 
@@ -51,17 +53,17 @@ class Loop:
         self.failures = 0
         self._clock = clock
         self._wake = asyncio.Event()
-        self._stopping = False
+        self._stop = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
     def wake(self) -> None:
-        """Run again now, or as soon as the current run is over."""
+        """Run again now, or as soon as the current run or the pause after a failure is over."""
         self._wake.set()
 
     def stop(self) -> None:
         """End after the current run."""
-        self._stopping = True
+        self._stop.set()
         self._wake.set()
 
     async def ended(self) -> None:
@@ -78,7 +80,7 @@ class Loop:
 
     async def _drive(self) -> None:
         pause = _FIRST_PAUSE
-        while not self._stopping:
+        while not self._stop.is_set():
             self._wake.clear()
             try:
                 report = await self.service.run_once(self._clock.now())
@@ -87,24 +89,30 @@ class Loop:
             except Exception as error:  # noqa: BLE001 - the one broad catch; see the module docstring
                 self.failures += 1
                 _report_failure(self.service.name, error, pause)
-                await self._sleep(pause * random.uniform(0.5, 1.0))
+                await self._back_off(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _LONGEST_PAUSE)
             else:
                 pause = _FIRST_PAUSE
-                await self._sleep(self._until(report))
+                await self._sleep(self._until(report), self._wake)
 
     def _until(self, report: Report) -> float:
         if report.again_at is None:
             return self.service.interval
         return max(0.0, (report.again_at - self._clock.now()) / SECOND)
 
-    async def _sleep(self, seconds: float) -> None:
-        if self._stopping or seconds <= 0:
+    async def _back_off(self, seconds: float) -> None:
+        """Pause after a failure. A wake-up counts once `_LONGEST_PAUSE_WHEN_WOKEN` is over; a stop ends it at once."""
+        least = min(seconds, _LONGEST_PAUSE_WHEN_WOKEN)
+        await self._sleep(least, self._stop)
+        await self._sleep(seconds - least, self._wake)
+
+    async def _sleep(self, seconds: float, unless: asyncio.Event) -> None:
+        if self._stop.is_set() or seconds <= 0:
             await asyncio.sleep(0)
             return
         try:
             async with asyncio.timeout(seconds):
-                await self._wake.wait()
+                await unless.wait()
         except TimeoutError:
             pass
 

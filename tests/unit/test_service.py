@@ -42,7 +42,7 @@ def watch(part: Part, seconds: float, meanwhile: dict[int, Callable[[Loop], None
                 await asyncio.sleep(0)
             if meanwhile and step in meanwhile:
                 meanwhile[step](loop)
-            assert not task.done() or loop._stopping
+            assert not task.done() or loop._stop.is_set()
             clock.advance(10 * MILLISECOND)
         loop.stop()
         await task
@@ -109,13 +109,34 @@ def test_a_wake_up_brings_the_next_run_forward() -> None:
     assert gaps(part) == pytest.approx([0.5], abs=0.02)
 
 
-def test_a_wake_up_cuts_the_pause_after_a_failure_short() -> None:
+def test_a_part_that_fails_and_is_woken_all_the_time_backs_off_all_the_same() -> None:
     def fail(number: int, now: Instant) -> Report:
         raise Unavailable("away")
 
     part = Part(fail)
-    watch(part, 10, {700: Loop.wake})
-    assert any((time - START) / SECOND == pytest.approx(7.0, abs=0.03) for time in part.ran)
+    watch(part, 10, dict.fromkeys(range(1000), Loop.wake))
+    assert len(part.ran) < 50
+    assert min(gaps(part)[3:-1]) >= 0.25, "it does not back off"
+
+
+def test_a_wake_up_shortens_a_long_pause_after_failures_to_half_a_second() -> None:
+    def fail(number: int, now: Instant) -> Report:
+        raise Unavailable("away")
+
+    part = Part(fail)
+    watch(part, 30, dict.fromkeys(range(2000, 3000), Loop.wake))
+    assert max(gaps(part)) > 1.4
+    late = [time for time in part.ran if time >= START + 21 * SECOND]
+    assert max((after - before) / SECOND for before, after in pairwise(late)) <= 0.52
+
+
+def test_a_stop_ends_the_pause_after_a_failure() -> None:
+    def fail(number: int, now: Instant) -> Report:
+        raise Unavailable("away")
+
+    part = Part(fail)
+    watch(part, 20, {1900: Loop.stop})
+    assert part.ran[-1] < START + 19.02 * SECOND
 
 
 def test_a_wake_up_during_a_run_is_not_forgotten() -> None:
