@@ -1,10 +1,13 @@
 """Who is told to stop: what runs, and what will run as soon as its start is answered."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND
 from tocsin.queue.claims import Claim
 from tocsin.service import Report
@@ -20,11 +23,16 @@ class Bed:
         self.running: list[Any] = []
         self.starting = False
         self.stopped: list[Any] = []
+        self.away = False
+        self.meanwhile: Callable[[], None] = lambda: None
         runner: Any = SimpleNamespace(claims=lambda: self.running, stop=self.stopped.append)
         queue: Any = SimpleNamespace(extend=self._extend)
         self.heartbeat = Heartbeat(queue, runner, lambda: (), lambda: self.starting, claim_ttl=10)
 
     async def _extend(self, claims: Sequence[Claim]) -> tuple[list[Claim], Sequence[Claim]]:
+        self.meanwhile()
+        if self.away:
+            raise Unavailable("the database did not answer")
         return [], claims
 
     def run(self) -> Report:
@@ -55,3 +63,25 @@ def test_a_notice_is_kept_until_the_starts_under_way_are_answered() -> None:
     bed.running, bed.starting = [claim()], False
     assert bed.run().again_at is None
     assert bed.stopped == bed.running
+
+
+def test_a_notice_is_kept_when_nobody_could_be_asked_about_it() -> None:
+    bed = Bed()
+    bed.heartbeat.look_for_stops()
+    bed.running, bed.away = [claim()], True
+    with pytest.raises(Unavailable):
+        bed.run()
+    bed.away = False
+    bed.run()
+    assert bed.stopped == bed.running
+
+
+def test_a_notice_that_comes_during_a_look_is_kept_for_the_next() -> None:
+    bed = Bed()
+    bed.heartbeat.look_for_stops()
+    bed.running = [claim()]
+    bed.meanwhile = bed.heartbeat.look_for_stops
+    bed.run()
+    bed.meanwhile = lambda: None
+    bed.run()
+    assert len(bed.stopped) == 2

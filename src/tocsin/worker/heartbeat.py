@@ -47,10 +47,17 @@ class Heartbeat:
 
     async def run_once(self, now: Instant) -> Report:
         """Extend what needs it; stop what was cancelled; let go of what was lost."""
-        running = self._runner.claims()
         stops = self._asked_to_stop
         # It may be about one whose start is written down and not answered yet: that is running only then.
         self._asked_to_stop = stops and self._starting()
+        try:
+            return await self._beat(now, stops=stops)
+        except BaseException:
+            self._asked_to_stop |= stops  # nobody was asked: the next run asks again
+            raise
+
+    async def _beat(self, now: Instant, *, stops: bool) -> Report:
+        running = self._runner.claims()
         claims = [claim for claim in (*running, *self._waiting()) if claim.deadline_at - now < self._late]
         if stops:
             claims = list({claim.key: claim for claim in (*claims, *running)}.values())
