@@ -12,6 +12,7 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 import structlog
 
@@ -39,6 +40,7 @@ from tocsin.worker.starter import Starter
 from tocsin.worker.stragglers import Stragglers
 from tocsin.worker.timetable import Timetable
 
+_SETTLE_TRIES: Final = 3
 _log = structlog.get_logger()
 
 
@@ -157,10 +159,7 @@ class Worker:
             if held:
                 await self._queue.release(held)
             await self.runner.drain(self._settings.drain_timeout)
-            for _ in range(50):
-                if not self.settler.backlog:
-                    break
-                await self.settler.run_once(0)
+            await self._settle_the_rest()
             await self._queue.slots.give_back_all()
         except Unavailable as error:
             # What could not be written down passes its deadline and is reclaimed by others.
@@ -169,6 +168,19 @@ class Worker:
         self._beating.stop()
         self._keeping.stop()
         self._lining.stop()
+
+    async def _settle_the_rest(self) -> None:
+        """Write down every outcome. Not beside the settler's own loop: two runs share one batch, and the one that ends first
+        would drop what the other has added to it. A broken connection alone must not cost all outcomes."""
+        self._settling.stop()
+        await self._settling.ended()
+        for tries_left in reversed(range(_SETTLE_TRIES)):
+            try:
+                while self.settler.backlog:
+                    await self.settler.run_once(0)
+            except Unavailable:
+                if not tries_left:
+                    raise
 
     async def _pause_gone(self, claim: Claim, reason: str) -> bool:
         if self._control is None or claim.target is None:
