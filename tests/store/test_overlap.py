@@ -29,7 +29,7 @@ from tocsin.queue.claims import Again, Claim, Finish
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.leaser import Leases
 from tocsin.scheduler.reclaimer import Reclaimer
-from tocsin.store.executions import ExecutionStore, hold_floor
+from tocsin.store.executions import ExecutionStore, hold_executions
 from tocsin.store.statements import sql
 from tocsin.telemetry import Telemetry
 
@@ -188,7 +188,7 @@ def test_an_end_waits_for_who_keeps_the_floor_before_it_touches_the_execution(ur
             "finish": lambda: worker.finish([Finish(running, "dead", place.clock.now())]),
         }[way]
         async with place.database.transaction() as cancelling:
-            await hold_floor(cancelling, job_id)
+            await hold_executions(cancelling, job_id)
             ending = asyncio.create_task(end())
             await until_somebody_waits(place.database)
             asked = await cancelling.fetch(sql("ask_to_stop"), 0, job_id, fire_at, "no more")

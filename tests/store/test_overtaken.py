@@ -2,7 +2,7 @@
 of it, and whoever has to wait is not forgotten."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -13,8 +13,10 @@ from tests.support.limits import answers_lost, workers
 from tests.support.overlap import Place, take, tell
 from tests.support.postgres import Cluster
 from tocsin.db.pool import Session
+from tocsin.db.turns import pass_turns
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import HOUR, SECOND, Instant
+from tocsin.queue import postgres
 from tocsin.queue.claims import Again, Claim, Finish, by_job
 from tocsin.queue.postgres import PostgresQueue
 
@@ -159,11 +161,11 @@ def test_floors_are_taken_in_the_order_of_their_jobs(url: str) -> None:
         now = place.clock.now()
         for job_id in jobs:
             [others[job_id]] = await place.fire(job_id, now + HOUR)
-            await place.fire(job_id, now + 3 * SECOND)
+            await place.fire(job_id, now + 20 * SECOND)
         one, other = await place.worker(1), await place.worker(2)
-        claims = await take(place, other, 2, ahead=4 * SECOND)
+        claims = await take(place, other, 2, ahead=40 * SECOND)
         claims = sorted(claims, key=by_job, reverse=True)
-        await place.until(lambda: place.clock.now() > now + 3 * SECOND)
+        await place.until(lambda: place.clock.now() > now + 20 * SECOND)
         async with taken_unseen(place, one, jobs[0], others[jobs[0]]) as deciding:
             starting = asyncio.create_task(other.start_gated(claims, place.clock.now()))
             await place.until(lambda: place.waiting_for_locks(1))
@@ -264,13 +266,12 @@ def test_only_who_is_awaited_looks_for_those_who_wait(url: str, monkeypatch: pyt
         [second] = await place.fire(busy, now - SECOND)
         assert await place.start_what_is_ready(worker) == []
         passed: list[Any] = []
-        pass_floors = worker._gate.pass_floors
 
-        async def noted(jobs: Any) -> None:
+        async def noted(session: Session, cell: int, jobs: Sequence[UUID]) -> None:
             passed.extend(jobs)
-            await pass_floors(jobs)
+            await pass_turns(session, cell, jobs)
 
-        monkeypatch.setattr(worker._gate, "pass_floors", noted)
+        monkeypatch.setattr(postgres, "pass_turns", noted)
         assert await worker.succeed(list(started.values()), place.clock.now()) == []
         assert (started[busy].fire_at, passed) == (first, [busy])
         assert [claim.fire_at for claim in await place.start_what_is_ready(worker)] == [second]

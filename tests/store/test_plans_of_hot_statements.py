@@ -107,7 +107,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[Node]:
         yield from _nodes(part)
 
 
-QUEUE, STORE = "tocsin.queue", "tocsin.store"
+DB, QUEUE, STORE = "tocsin.db", "tocsin.queue", "tocsin.store"
 JOB_KEY = "jobs_pkey or jobs_of_tenant"  # both hold the whole key
 EXPECTED = {
     "claim": (QUEUE, {"executions_ready", "executions_pkey", JOB_KEY}),
@@ -132,7 +132,7 @@ EXPECTED = {
     "start_alone": (QUEUE, {"executions_pkey"}),
     "hold_floors": (QUEUE, {"executions_floor"}),
     "grant_floors": (QUEUE, {"executions_floor", "executions_pkey"}),
-    "pass_floors": (QUEUE, {"executions_pkey"}),
+    "pass_turns": (DB, {"executions_pkey", "executions_floor"}),
     "due_jobs": (STORE, {"jobs_to_plan"}),
     "write_plan": (STORE, {JOB_KEY}),
     "forget_ended_jobs": (STORE, {JOB_KEY, "executions_pkey"}),
@@ -152,7 +152,7 @@ KEYS = {
 
 
 # These look at what else a job has; that is little.
-OF_WHOLE_JOBS = ("claim", "start_alone", "grant_floors", "pass_floors", "forget_ended_jobs", "sweep_jobs")
+OF_WHOLE_JOBS = ("claim", "start_alone", "grant_floors", "pass_turns", "forget_ended_jobs", "sweep_jobs")
 
 
 @pytest.mark.parametrize("state", ["busy", "waiting", "empty"])

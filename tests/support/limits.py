@@ -90,12 +90,33 @@ async def with_idle_slots(queue: PostgresQueue, number: int) -> None:
     assert await queue.succeed(started, system_now()) == []
 
 
+class _Listening:
+    """A session that notes which statements it was given."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self.heard: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._session, name)
+
+        def noted(query: str, *values: Any) -> Any:
+            self.heard.add(query)
+            return call(query, *values)
+
+        return noted
+
+
 @contextmanager
 def answers_lost(
     database: Database, patch: pytest.MonkeyPatch, statement_name: str, method: str = "fetch"
 ) -> Iterator[None]:
-    """What the statement does is done, but nobody hears of it."""
-    text, fetch = statement("tocsin.queue", statement_name), getattr(database, method)
+    """What the statement does is done, and committed with the rest of its transaction, but nobody hears of it."""
+    text, fetch, transaction = (
+        statement("tocsin.queue", statement_name),
+        getattr(database, method),
+        database.transaction,
+    )
 
     async def unanswered(query: str, *values: Any) -> Any:
         rows = await fetch(query, *values)
@@ -103,6 +124,15 @@ def answers_lost(
             raise Unavailable("the answer was lost")
         return rows
 
+    @asynccontextmanager
+    async def unanswered_transaction() -> AsyncIterator[Any]:
+        async with transaction() as session:
+            listening = _Listening(session)
+            yield listening
+        if text in listening.heard:
+            raise Unavailable("the answer was lost")
+
     with patch.context() as for_a_while:
         for_a_while.setattr(database, method, unanswered)
+        for_a_while.setattr(database, "transaction", unanswered_transaction)
         yield

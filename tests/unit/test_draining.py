@@ -9,9 +9,10 @@ import structlog
 
 from tocsin.clock import DatabaseClock
 from tocsin.domain.errors import Unavailable
+from tocsin.domain.ids import new_job_id
 from tocsin.domain.outcome import SUCCEEDED
 from tocsin.failpoints import Failpoints
-from tocsin.queue.claims import Finish
+from tocsin.queue.claims import Claim, Finish
 from tocsin.settings import Settings
 from tocsin.telemetry import Telemetry
 from tocsin.worker.settler import Settlement
@@ -47,7 +48,10 @@ class Queue:
 
 
 def settlement(token: int) -> Settlement:
-    claim: Any = SimpleNamespace(token=token, key=token, policies=None, attempt=1, earlier_attempts=0)
+    claim = Claim(
+        new_job_id(token), 1, 1, "default", 5, 1, 1, None, 1, 1, 1, 0, None, None, None, None,
+        '{"kind":"noop"}', "{}", 1, token,
+    )  # fmt: skip
     return Settlement(claim, SUCCEEDED, 1)
 
 

@@ -38,6 +38,8 @@ class Claim(msgspec.Struct, gc=False):
     policies: str | None
     version: int | None
     token: int
+    has_turn: bool = False
+    """Whether it had its job's turn when it was claimed: it is back for another attempt."""
     slot: int | None = None
     """Which of its limit key's slots it has."""
     fired_at: Instant | None = None
@@ -63,6 +65,11 @@ class Claim(msgspec.Struct, gc=False):
     def gated(self) -> bool:
         """Whether something may hold it back although it is due."""
         return self.overlap is not None or self.limit_key is not None
+
+    @property
+    def holds_turn(self) -> bool:
+        """Whether it holds the turn of a job that must not overlap."""
+        return self.has_turn or (self.overlap is not None and self.started_at is not None)
 
 
 class LateReasons(NamedTuple):
@@ -105,6 +112,11 @@ class Overdue(msgspec.Struct):
         """Whether something may hold it back although it is due."""
         return self.overlap is not None or self.limit_key is not None
 
+    @property
+    def holds_turn(self) -> bool:
+        """Whether it holds the turn of a job that must not overlap."""
+        return self.overlap is not None and self.started_at is not None
+
 
 Held = Claim | Overdue
 
@@ -141,11 +153,21 @@ class Requeue(msgspec.Struct, frozen=True):
 
 Change = TypeVar("Change", Finish, Again)
 by_job = attrgetter("job_id")
+_by_fire = attrgetter("fire_at")
 
 
-def in_order(changes: Iterable[Change]) -> list[Change]:
-    """Sorted by job: whoever changes several rows that others may want too takes them in this order."""
-    return sorted(changes, key=lambda change: change.claim.job_id)
+def in_lock_order(claims: Iterable[Claim]) -> list[Claim]:
+    """Sorted as every statement takes its rows: see `PostgresQueue`. Three stable sorts, for keys that are compared in C."""
+    ordered = sorted(claims, key=_by_fire)
+    ordered.sort(key=by_job)
+    if any(claim.overlap is not None for claim in ordered):
+        ordered.sort(key=lambda claim: not claim.holds_turn)
+    return ordered
+
+
+def changes_in_lock_order(changes: Iterable[Change]) -> list[Change]:
+    """`in_lock_order`, for what becomes of claims."""
+    return sorted(changes, key=lambda c: (not c.claim.holds_turn, c.claim.job_id, c.claim.fire_at))
 
 
 def sort_out(claims: Sequence[Claim]) -> tuple[list[Claim], list[tuple[Claim, Unreadable]]]:

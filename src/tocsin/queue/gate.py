@@ -24,8 +24,8 @@ from tocsin.queue.claims import (
     Claim,
     Finish,
     Held,
-    by_job,
     finish_columns,
+    in_lock_order,
     keys_of,
     mark_started,
     why_late,
@@ -77,8 +77,10 @@ class Gate:
             await self._park(self._database, [(claim, now + _LOOK_AGAIN) for claim in refused], "slot")
             await self._slots.look_after(refused)
         ready = without(waiting, refused)
-        started = await self._start_all("start", [claim for claim in ready if claim.overlap is None])
-        if solo := sorted((claim for claim in ready if claim.overlap is not None), key=by_job):
+        started = await self._start_all(
+            "start", in_lock_order(claim for claim in ready if claim.overlap is None)
+        )
+        if solo := in_lock_order(claim for claim in ready if claim.overlap is not None):
             alone = await self._start_alone(solo)
             started += alone
             if contested := without(solo, alone):
@@ -110,11 +112,6 @@ class Gate:
         """What a statement needs that starts these claims on our slots: whose they are, and why it is late."""
         seated = any(claim.slot is not None for claim in claims)
         return self._node_id, (self._slots.epoch or 0) if seated else None, why_late(claims)
-
-    async def pass_floors(self, job_ids: Sequence[UUID]) -> None:
-        """The floors of these jobs are free now, and that is committed: those who wait for them have their turn."""
-        if job_ids:
-            await self._database.fetchrow(_sql("pass_floors"), self._cell, job_ids)
 
     async def _keep_rates(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:
         """Reserve a place in its key's rate for each claim that has none. Returns those whose place has come."""
@@ -193,7 +190,9 @@ class Gate:
     async def _park(self, session: Session, waiting: Sequence[tuple[Claim, Instant]], reason: str) -> None:
         """Put claims back into the queue until an instant, or until somebody brings it forward."""
         if waiting:
-            claims, times = [claim for claim, _ in waiting], [run_at for _, run_at in waiting]
+            run_at = {claim.key: at for claim, at in waiting}
+            claims = in_lock_order(claim for claim, _ in waiting)
+            times = [run_at[claim.key] for claim in claims]
             await session.execute(_sql("park"), self._cell, *keys_of(claims), times, reason)
 
 

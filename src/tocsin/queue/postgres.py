@@ -1,20 +1,24 @@
 """The queue of ready executions, in PostgreSQL.
 
 Every method is one set-based statement (see `sql/`) over one cell, or a transaction of a few where limits and
-overlap policies take part. Statements that change running executions take them in order of their jobs, as whoever
-decides about floors does it. Ownership is a claim: a token that only its holder knows, and a deadline on the
+overlap policies take part. Ownership is a claim: a token that only its holder knows, and a deadline on the
 database's clock. Whoever presents a token that is no longer on the row changes nothing, and is told so by a
 returned value, not by an exception.
+
+**Lock order.** A statement that waits for rows of `executions` takes first those that hold the turn of a job that must
+not overlap, by job; then all others, by job and fire time. Batches are sorted here (`in_lock_order`), and statements take
+rows in the order of the batch. Statements that skip locked rows (claim, reclaim, release of lost claims, wake-ups,
+passing turns) may come in any order: they wait for no row. `docs/architecture.md` has the order of the other tables.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final
-from uuid import UUID
 
-from tocsin.db.pool import Database, columns
+from tocsin.db.pool import Database, Record, columns
 from tocsin.db.statements import statement
+from tocsin.db.turns import pass_turns
 from tocsin.domain.instant import LATEST, Instant
 from tocsin.queue.allotment import Allotment
 from tocsin.queue.claims import (
@@ -26,9 +30,9 @@ from tocsin.queue.claims import (
     LateReasons,
     Overdue,
     Requeue,
-    by_job,
+    changes_in_lock_order,
     finish_columns,
-    in_order,
+    in_lock_order,
     keys_of,
     mark_started,
     why_late,
@@ -108,13 +112,14 @@ class PostgresQueue:
         except BaseException:
             self.slots.doubt(token)
             raise
-        claims = [Claim(*row, token) for row in rows]  # type: ignore[call-arg]
+        claims = [Claim(*row) for row in rows]
         self.slots.accept(claims)
         self._raise_floors(allotments, claims)
         return claims
 
     async def start(self, claims: Sequence[Claim]) -> list[Claim]:
         """Start claims that are to run at their instant. Those that are not returned must not run."""
+        claims = in_lock_order(claims)
         rows = await self._starting.fetch(
             _sql("start"), self._cell, *keys_of(claims), self._node_id, None, why_late(claims)
         )
@@ -129,32 +134,31 @@ class PostgresQueue:
         """Move executions to history. Returns the claims that were lost before."""
         if not finishes:
             return []
-        finishes = in_order(finishes)
+        finishes = changes_in_lock_order(finishes)
         claims = [finish.claim for finish in finishes]
-        row = await self._database.one(_sql("finish"), self._cell, *finish_columns(finishes))
-        await self._pass_on(claims, solo_jobs(claims))
+        row = await self._end("finish", claims, *finish_columns(finishes))
         return [] if row["moved"] == len(claims) else await self._not_in_history(claims)
 
     async def succeed(self, claims: Sequence[Claim], finished_at: Instant) -> list[Held]:
         """`finish` for claims that succeeded and have nothing more to tell. Returns those that were lost before."""
-        if any(claim.overlap is not None for claim in claims):
-            claims = sorted(claims, key=by_job)
-        row = await self._database.one(_sql("succeed"), self._cell, *_success(claims, finished_at))
-        if row["moved"] == len(claims):
-            await self._pass_on(claims, row["awaited"] or ())
-            return []
-        # Perhaps they moved before, and nobody heard of it, nor of who waits for them.
-        await self._pass_on(claims, solo_jobs(claims))
-        return await self._not_in_history(claims)
+        claims = in_lock_order(claims)
+        row = await self._end("succeed", claims, *_success(claims, finished_at))
+        return [] if row["moved"] == len(claims) else await self._not_in_history(claims)
 
-    async def _pass_on(self, claims: Sequence[Held], jobs: Sequence[UUID]) -> None:
-        """The slots of these claims and the floors of these jobs are not theirs any more, and that is committed."""
+    async def _end(self, name: str, claims: Sequence[Held], *columns: Any) -> Record:
+        """End executions, and pass on the turns that they held: both or neither. Then their slots are idle."""
+        if any(claim.overlap is not None for claim in claims):
+            async with self._database.transaction() as session:
+                row: Record = await session.fetchrow(_sql(name), self._cell, *columns)
+                await pass_turns(session, self._cell, row["awaited"] or ())
+        else:
+            row = await self._database.one(_sql(name), self._cell, *columns)
         await self._leave_slots(claims)
-        await self._gate.pass_floors(jobs)
+        return row
 
     async def retry(self, agains: Sequence[Again]) -> list[Again]:
         """Put executions back for another attempt. Returns those that are not: lost before, or asked to stop."""
-        agains = in_order(agains)
+        agains = changes_in_lock_order(agains)
         claims = [again.claim for again in agains]
         times, records = [again.run_at for again in agains], [again.record for again in agains]
         rows = await self._database.fetch(_sql("retry"), self._cell, *keys_of(claims), times, records)
@@ -170,7 +174,7 @@ class PostgresQueue:
 
     async def postpone(self, agains: Sequence[Again]) -> list[Again]:
         """Put executions back whose call never went out. Returns those that are not: lost before, or asked to stop."""
-        agains = in_order(agains)
+        agains = changes_in_lock_order(agains)
         claims, times = [again.claim for again in agains], [again.run_at for again in agains]
         reasons = [again.waits_for for again in agains]
         rows = await self._database.fetch(_sql("postpone"), self._cell, *keys_of(claims), times, reasons)
@@ -180,7 +184,7 @@ class PostgresQueue:
 
     async def extend(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[Claim]]:
         """Heartbeat. Returns the claims that were lost and those whose cancellation was asked for."""
-        claims = sorted(claims, key=by_job)
+        claims = in_lock_order(claims)
         rows = await self._database.fetch(_sql("extend"), self._cell, *keys_of(claims), self._ttl)
         kept, cancelled = set(), []
         for place, cancel_requested, deadline_at in rows:
@@ -192,6 +196,7 @@ class PostgresQueue:
 
     async def release(self, claims: Sequence[Claim]) -> int:
         """Give back claims that were not started. Returns how many were still ours."""
+        claims = in_lock_order(claims)
         return len(await self._database.fetch(_sql("release"), self._cell, *keys_of(claims)))
 
     async def release_lost(self, limit: int) -> int:
@@ -235,7 +240,8 @@ class PostgresQueue:
                 await session.fetch(_sql("requeue"), self._cell, *columns(requeues, 5))
             if finishes:
                 await session.fetchrow(_sql("finish"), self._cell, *finish_columns(finishes))
-        await self._pass_on(overdue, solo_jobs(overdue))
+                await pass_turns(session, self._cell, solo_jobs(finish.claim for finish in finishes))
+        await self._leave_slots(overdue)
         return len(requeues), len(finishes)
 
     async def heal(self) -> int:

@@ -8,11 +8,13 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.pool import Database, Record, Session
+from tocsin.db.turns import pass_turns
 from tocsin.domain.backfill import Mode, Order, fires_of, next_step
 from tocsin.domain.errors import Conflict, NotFound, Refused
 from tocsin.domain.instant import SECOND, Instant, Span
 from tocsin.domain.job import CATCH_UP_PRIORITY
 from tocsin.store.calendars import blackouts_of
+from tocsin.store.executions import hold_executions
 from tocsin.store.jobs import no_job
 from tocsin.store.statements import CELL, sql
 from tocsin.store.stored_job import read_schedule
@@ -110,7 +112,9 @@ class BackfillStore:
                 raise Conflict(
                     f"cannot cancel a backfill that is {(await self.get(tenant_id, backfill_id))['state']}"
                 )
+            await hold_executions(session, row["job_id"])
             gone = await session.fetchrow(sql("cancel_backfill"), CELL, backfill_id)
+            await pass_turns(session, CELL, [row["job_id"]])
             return int(gone["cancelled"])
 
     async def advance(self, shards: Sequence[int], now: Instant) -> tuple[int, Instant | None]:

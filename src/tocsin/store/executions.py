@@ -8,6 +8,7 @@ import msgspec
 
 from tocsin.db.conditions import Conditions, containing
 from tocsin.db.pool import Database, Record, Session
+from tocsin.db.turns import pass_turns
 from tocsin.domain.errors import Conflict, NotFound
 from tocsin.domain.explain import Surroundings
 from tocsin.domain.ids import ExecutionKey, execution_text
@@ -101,6 +102,7 @@ class ExecutionStore:
         async with self._database.transaction() as session:
             await hold_executions(session, key.job_id, key.fire_at)
             answer = await _called_off(session, key, reason)
+            await pass_turns(session, CELL, [key.job_id])
             row = await _get(session, tenant_id, key)
             if answer is None:
                 raise Conflict(f"cannot cancel an execution that is {row['state']}")

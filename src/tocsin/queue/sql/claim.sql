@@ -73,10 +73,10 @@ WITH lane AS (
     WHERE e.ctid = ANY (ARRAY (SELECT ctid FROM chosen))
     RETURNING e.cell, e.job_id, e.fire_at, e.tenant_id, e.queue, e.priority, e.due_at, e.run_at, e.start_by,
               e.deadline_at, e.started_at, e.attempt, e.earlier_attempts, e.overlap, e.limit_key, e.waits_for,
-              e.origin_fire_at
+              e.origin_fire_at, e.claim_token, e.has_floor
 )
 SELECT c.job_id, c.fire_at, c.tenant_id, c.queue, c.priority, c.due_at, c.run_at, c.start_by, c.deadline_at,
        c.started_at, c.attempt, c.earlier_attempts, c.overlap, c.limit_key, c.waits_for, c.origin_fire_at,
-       j.target, j.policies, j.version
+       j.target, j.policies, j.version, c.claim_token, c.has_floor
 FROM claimed c LEFT JOIN LATERAL (
     SELECT * FROM jobs j WHERE j.cell = c.cell AND j.tenant_id = c.tenant_id AND j.id = c.job_id OFFSET 0) AS j ON true

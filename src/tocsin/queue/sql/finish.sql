@@ -2,7 +2,8 @@
 -- Locks: the rows, by primary key. The token fences: a row whose claim passed to somebody else is not touched. Only
 -- what ran ends as having run, and only what did not run ends as not having run.
 -- Nothing ends before it began, even if the database's clock was set meanwhile and the worker has not heard of it.
--- Returns how many moved; the caller looks up the others when the number falls short.
+-- Returns how many moved, the caller looks up the others when the number falls short; and the jobs that must not overlap, of
+-- which others may wait for their turn.
 WITH done AS (
     SELECT $1::smallint AS cell, g.*
     FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::text[], $6::timestamptz[],
@@ -28,4 +29,4 @@ WITH done AS (
            CASE WHEN fired_at > started_at + interval '1 second' THEN NULL ELSE late_for END
     FROM gone
 )
-SELECT count(*)::integer AS moved FROM gone
+SELECT count(*)::integer AS moved, array_agg(job_id) FILTER (WHERE overlap IS NOT NULL) AS awaited FROM gone

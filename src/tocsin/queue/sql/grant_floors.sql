@@ -1,10 +1,12 @@
 -- Start claims of jobs that must not overlap, if nobody else of their job has the floor.
 -- Called by Gate inside its transaction, after `hold_jobs` and `hold_floors`: until commit nobody else decides about these
 -- jobs, so a turn is never missed. Locks: whoever has a floor, against ending, since others may have begun meanwhile; then
--- the claimed rows; then those that come before them, against being started by a claim that is under way.
+-- those that come before the claimed rows, against being started by a claim that is under way; then the claimed rows.
 -- Of several claims of one job the earliest is considered; under `queue` nobody overtakes one that is due and has not
 -- started, even if another worker is about to start it. Whoever has the floor already (it is back for another
 -- attempt) comes before both: an earlier one may wait for it.
+-- A claim that is refused for the sake of an earlier one wakes that one, in case it is asleep, and leaves word that it waits:
+-- nobody has the floor then, so nobody else will.
 -- Returns all that may ask, without a start time, and those that started, with one: joining the two would compare
 -- each with each. What is not returned at all was lost.
 -- Slots are good as long as the worker's node has not been fenced off ($6: the epoch; NULL if no claim needs one).
@@ -16,16 +18,28 @@ WITH me AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT h.cell, h.job_id, h.fire_at FROM executions h
         WHERE h.cell = $1 AND h.job_id = j.id AND h.has_floor
-        FOR KEY SHARE
+        FOR NO KEY UPDATE
     ) AS h
+), given AS MATERIALIZED (
+    SELECT $1::smallint AS cell, g.*
+    FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[]) AS g (job_id, fire_at, token)
+    WHERE (SELECT count(*) FROM holder) >= 0
+    ORDER BY g.job_id, g.fire_at
+), earlier AS MATERIALIZED (
+    SELECT g.job_id, g.fire_at, w.fire_at AS earlier_at
+    FROM given g
+    CROSS JOIN LATERAL (
+        SELECT w.fire_at FROM executions w
+        WHERE w.cell = $1 AND w.job_id = g.job_id AND w.fire_at < g.fire_at AND w.overlap = 'queue'
+          AND w.started_at IS NULL AND w.due_at <= tocsin_now()
+        ORDER BY w.fire_at
+        LIMIT 1
+        FOR KEY SHARE
+    ) AS w
+    WHERE g.job_id NOT IN (SELECT job_id FROM holder)
 ), asked AS MATERIALIZED (
     SELECT s.job_id, s.fire_at, e.overlap
-    FROM (
-        SELECT $1::smallint AS cell, g.*
-        FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[]) AS g (job_id, fire_at, token)
-        WHERE (SELECT count(*) FROM holder) >= 0
-        OFFSET 0
-    ) AS s
+    FROM (SELECT * FROM given WHERE (SELECT count(*) FROM earlier) >= 0 OFFSET 0) AS s
     JOIN executions e ON e.cell = ANY (ARRAY[s.cell]) AND e.job_id = s.job_id AND e.fire_at = s.fire_at
     WHERE e.claim_token IS NOT DISTINCT FROM s.token AND NOT e.cancel_requested
       AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > greatest(tocsin_now(), e.run_at))
@@ -33,16 +47,8 @@ WITH me AS MATERIALIZED (
     ORDER BY s.job_id, s.fire_at
     FOR UPDATE OF e
 ), overtaking AS MATERIALIZED (
-    SELECT a.job_id, a.fire_at
-    FROM asked a
-    CROSS JOIN LATERAL (
-        SELECT FROM executions w
-        WHERE w.cell = $1 AND w.job_id = a.job_id AND w.fire_at < a.fire_at AND w.overlap = 'queue'
-          AND w.started_at IS NULL AND w.due_at <= tocsin_now()
-        LIMIT 1
-        FOR KEY SHARE
-    ) AS earlier
-    WHERE a.overlap = 'queue' AND a.job_id NOT IN (SELECT job_id FROM holder)
+    SELECT a.job_id, a.fire_at FROM asked a
+    WHERE a.overlap = 'queue' AND (a.job_id, a.fire_at) IN (SELECT job_id, fire_at FROM earlier)
 ), first AS MATERIALIZED (
     SELECT DISTINCT ON (a.job_id) $1::smallint AS cell, a.job_id, a.fire_at FROM asked a
     WHERE (a.job_id, a.fire_at) IN (SELECT job_id, fire_at FROM holder)
@@ -55,6 +61,23 @@ WITH me AS MATERIALIZED (
     FROM first f
     WHERE e.cell = ANY (ARRAY[f.cell]) AND e.job_id = f.job_id AND e.fire_at = f.fire_at
     RETURNING e.job_id, e.fire_at, e.started_at
+), hurried AS (
+    UPDATE executions e
+    SET floor_awaited = true,
+        run_at = CASE WHEN e.waits_for = 'turn' THEN least(e.run_at, h.now) ELSE e.run_at END,
+        claim_token = CASE WHEN e.waits_for = 'turn' AND e.run_at > h.now THEN NULL ELSE e.claim_token END,
+        node_id = CASE WHEN e.waits_for = 'turn' AND e.run_at > h.now THEN NULL ELSE e.node_id END,
+        deadline_at = CASE WHEN e.waits_for = 'turn' AND e.run_at > h.now THEN NULL ELSE e.deadline_at END
+    FROM (
+        SELECT DISTINCT ON (b.job_id, b.earlier_at) $1::smallint AS cell, b.job_id, b.earlier_at, tocsin_now() AS now
+        FROM earlier b
+        WHERE (b.job_id, b.fire_at) IN (SELECT job_id, fire_at FROM overtaking)
+          AND (b.job_id, b.earlier_at) NOT IN (SELECT job_id, fire_at FROM asked)
+        OFFSET 0
+    ) AS h
+    WHERE e.cell = ANY (ARRAY[h.cell]) AND e.job_id = h.job_id AND e.fire_at = h.earlier_at AND e.started_at IS NULL
+      AND (NOT e.floor_awaited OR e.waits_for = 'turn' AND e.run_at > h.now)
+    RETURNING pg_notify('tocsin', 'ready')
 ), awaited AS (
     UPDATE executions e SET floor_awaited = true
     FROM holder h

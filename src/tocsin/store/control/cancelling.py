@@ -1,7 +1,8 @@
 """Ending: a job, what it has queued, or all of it but its history.
 
-Locks are taken in one order: the job's backfills, as the backfiller does it, then the job, then its executions. So nothing
-is queued, skipped for the sake of what is being called off, or put back for a retry while the job ends.
+Locks are taken in one order: the job's backfills, as the backfiller does it, then the job, then its executions, first the one
+that holds the turn. So nothing is queued, skipped for the sake of what is being called off, or put back for a retry while
+the job ends. The turn need not pass on: nothing that waits for it is left.
 """
 
 from typing import Any

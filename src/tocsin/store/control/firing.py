@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from tocsin.db.pool import Database
+from tocsin.db.turns import pass_turns
 from tocsin.domain.errors import Conflict
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import Instant
@@ -10,6 +11,7 @@ from tocsin.domain.planning import Plan, Skip
 from tocsin.domain.schedule import rule_of
 from tocsin.store.control.locked_job import lock_job, policies_of, schedule_of, wrong_state
 from tocsin.store.control.replanning import write_plan
+from tocsin.store.executions import hold_executions
 from tocsin.store.statements import CELL, sql
 
 
@@ -52,8 +54,10 @@ class Firing:
             job = await lock_job(session, tenant_id, job_id)
             if job["state"] not in ("active", "completed") or job["kind"] != "recurring":
                 raise wrong_state("skip the next fire of", job)
+            await hold_executions(session, job_id)
             row = await session.fetchrow(sql("skip_execution"), CELL, job_id)
             if row is not None:
+                await pass_turns(session, CELL, [job_id])  # it may have been next
                 return int(row["fire_at"])
             if job["state"] == "completed" or job["next_fire_at"] is None:
                 raise Conflict("the schedule never fires again")

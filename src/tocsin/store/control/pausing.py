@@ -32,6 +32,7 @@ from tocsin.store.control.replanning import (
     terms_from,
     write_plan,
 )
+from tocsin.store.executions import hold_executions
 from tocsin.store.statements import CELL, sql
 
 _MOST_LOOKED_AT: Final = 20_000
@@ -75,6 +76,7 @@ class Pausing:
                 job = await find_and_lock(session, tenant_id, key.job_id)
                 if job is None or job["state"] != "active" or job["kind"] != "recurring":
                     return False
+                await hold_executions(session, key.job_id)
                 row = await session.fetchrow(sql("heard_by_holder"), CELL, *key, token, target)
                 if row is None:
                     return False

@@ -13,6 +13,7 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.pool import Record, Session, columns
+from tocsin.db.turns import pass_turns
 from tocsin.domain.blackout import Blackouts
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.domain.job import CATCH_UP_PRIORITY
@@ -20,6 +21,7 @@ from tocsin.domain.planning import Fire, Plan, Skip, Terms, plan, plan_in_slices
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Rule, Schedule
 from tocsin.store.calendars import ranges_of
+from tocsin.store.executions import hold_executions
 from tocsin.store.plans import skip_entry
 from tocsin.store.statements import CELL, sql
 
@@ -31,7 +33,12 @@ _MOST_BEYOND: Final = 1000  # fires planned ahead of their time so that a decisi
 
 async def take_back(session: Session, job_id: UUID, after: Instant) -> list[Instant]:
     """Take planned executions back that fire after `after` and have not started. Returns their fire times."""
-    return [row["fire_at"] for row in await session.fetch(sql("take_back"), CELL, job_id, after)]
+    await hold_executions(session, job_id)
+    taken = await session.fetch(sql("take_back"), CELL, job_id, after)
+    await pass_turns(
+        session, CELL, [job_id]
+    )  # runs beside the schedule, and backfills, stay and may have waited
+    return [row["fire_at"] for row in taken]
 
 
 def earliest(held: Sequence[Instant], job: Record) -> Instant | None:
