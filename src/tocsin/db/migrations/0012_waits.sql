@@ -1,4 +1,5 @@
 -- Why an execution was late is kept with it, so that nobody has to guess afterwards.
+-- runs beside: 0008
 
 -- `waits`: what held the execution back, in order: [{"for": "slot", "since": …, "until": …}], instants in microseconds.
 -- The last one has no end while it lasts; it ends at the row's run_at.
