@@ -45,6 +45,7 @@ from tocsin.store.control.pausing import Pausing
 from tocsin.store.forgetting import ForgettingStore
 from tocsin.store.history import HistoryStore
 from tocsin.store.leases import LeaseStore, Renewal
+from tocsin.store.misfires import MisfireStore
 from tocsin.store.plans import PlanStore
 from tocsin.store.secrets import SecretStore
 from tocsin.store.unread import Unread
@@ -255,6 +256,7 @@ class Node:
             self._telemetry,
             self._failpoints,
             node_id=node_id,
+            misfires=MisfireStore(database),
             control=Pausing(database, self._settings.horizon),
         )
         worker.listen(notices)

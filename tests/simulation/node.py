@@ -24,6 +24,7 @@ from tocsin.scheduler.reclaimer import Reclaimer
 from tocsin.service import Loop, Report, Service
 from tocsin.settings import Settings
 from tocsin.store.leases import LeaseStore
+from tocsin.store.misfires import MisfireStore
 from tocsin.store.plans import PlanStore
 from tocsin.telemetry import Telemetry
 from tocsin.worker.worker import Worker
@@ -117,6 +118,7 @@ class SimulatedNode:
             node.telemetry,
             points,
             node_id=node_id,
+            misfires=MisfireStore(engine),
         )
         node.timer = VirtualTimer(clock, node.worker.runner)
         planner = Planner(

@@ -44,6 +44,7 @@ from tocsin.store.control.firing import Firing
 from tocsin.store.control.pausing import Pausing
 from tocsin.store.jobs import JobStore, NewJob
 from tocsin.store.leases import LeaseStore
+from tocsin.store.misfires import MisfireStore
 from tocsin.store.plans import PlanStore
 from tocsin.telemetry import Telemetry
 from tocsin.worker.worker import Worker
@@ -70,7 +71,17 @@ SELECT (SELECT min(run_at) FROM executions WHERE claim_token IS NULL) AS claimer
        (SELECT min(resume_at) FROM backfills WHERE state = 'running') AS backfiller,
        (SELECT tocsin_now() FROM executions WHERE cancel_requested LIMIT 1) AS heartbeat
 """
-_ORDER = ("reclaimer", "resumer", "planner", "backfiller", "claimer", "starter", "settler", "heartbeat")
+_ORDER = (
+    "reclaimer",
+    "resumer",
+    "planner",
+    "backfiller",
+    "claimer",
+    "starter",
+    "misfires",
+    "settler",
+    "heartbeat",
+)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +139,8 @@ class Engine:
         self.horizon = round(settings.horizon * SECOND)
         self._rng = random.Random(1)
         self.instants = 0
+        self.away: set[str] = set()
+        """Parts that do nothing, as if whoever runs them were gone."""
 
     async def start(self) -> None:
         """Join the fleet as a new node and hold every shard."""
@@ -150,10 +163,12 @@ class Engine:
         self.backfiller = Backfiller(self.backfills, self.leases)
         self.worker = Worker(
             PostgresQueue(self.database, node_id, self.settings.claim_ttl), {HttpTarget: self.calls}, clock,
-            self.settings, telemetry, points, node_id=node_id,
+            self.settings, telemetry, points, node_id=node_id, misfires=MisfireStore(self.database),
         )  # fmt: skip
         self.timer = VirtualTimer(clock, self.worker.runner)
-        worker = (self.worker.claimer, self.worker.starter, self.worker.settler, self.worker.heartbeat)
+        worker = (
+            self.worker.claimer, self.worker.starter, self.worker.misfires, self.worker.settler, self.worker.heartbeat
+        )  # fmt: skip
         parts: Any = (self.planner, self.reclaimer, self.resumer, self.backfiller, *worker)
         self._parts = {part.name: part for part in parts}
 
@@ -223,8 +238,10 @@ class Engine:
         when["starter"] = worker.timetable.next_at()
         if worker.runner.free <= 0:  # both wait for a call to end
             when["claimer"] = when["starter"] = None
+        when["misfires"] = now if worker.misfires else None
         when["alarm"] = self.timer.ring_at
         when["settler"] = now if worker.settler.backlog else None
+        when |= dict.fromkeys(self.away)
         when["calls"] = min((end for end in self.calls.ends.values() if end > now), default=None)
         return when
 

@@ -13,7 +13,6 @@ from zoneinfo import ZoneInfo
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
-LIVE_FOR = MINUTE  # how late a fire time may be planned and still be live
 HORIZON = 30 * SECOND
 REPLACED = "replaced"
 
@@ -64,6 +63,7 @@ class Rules:
     lookback: int = 60 * MINUTE
     most: int = 100
     pace: int = 0
+    grace: int = MINUTE
     max_fires: int | None = None
     slot: int = 0
     """How long after each fire time the job runs."""
@@ -73,19 +73,21 @@ class Rules:
 
 @dataclass(frozen=True)
 class Trouble:
-    """When the job could not fire, and how that is called. In an outage what runs is lost; in a pause it goes on."""
+    """When the job could not fire, and how that is called. In an outage what runs is lost; in a pause it goes on.
+
+    While only workers are away, or cannot get at the job's queue, planning goes on.
+    """
 
     start: int
     end: int
     paused: bool = False
+    planning: bool = False
 
     @property
     def planned_until(self) -> int:
+        if self.planning:
+            return self.end + HORIZON
         return self.start if self.paused else self.start + HORIZON
-
-    @property
-    def live_from(self) -> int:
-        return self.end if self.paused else self.end - LIVE_FOR
 
 
 @dataclass
@@ -117,16 +119,20 @@ class Oracle:
         Floor(self, planned).play()
         return dict(sorted(self.fates.items()))
 
+    def is_missed(self, due: int) -> bool:
+        """Whether it is too late for what was due then, now that trouble is over."""
+        return due + self.rules.grace < self.trouble.end
+
     def come_back(self, returned: set[int]) -> list[tuple[int, int]]:
         """Trouble is over: which missed fire times run after all, and what is still to come; each with its instant.
 
-        `returned` are those that a pause took back out of the queue.
+        `returned` are those that a pause took back out of the queue, or that lay there for too long.
         """
         trouble, left = self.trouble, self._left(returned)
         if left == 0:
             return []
         undecided = [time for time in self.fires if time > trouble.planned_until or time in returned]
-        missed = [time for time in undecided if self._would_run(time) < trouble.live_from]
+        missed = [time for time in undecided if self.is_missed(self._would_run(time))]
         late = self._late(missed, left)
         coming = self._decide([time for time in undecided if time not in missed], left - len(late))
         paced = [(trouble.end + place * self.rules.pace, time) for place, time in enumerate(late)]
@@ -153,7 +159,7 @@ class Oracle:
 
     def _late(self, missed: list[int], left: int) -> list[int]:
         rules, trouble = self.rules, self.trouble
-        oldest = trouble.live_from - rules.lookback
+        oldest = trouble.end - rules.lookback
         keep = min(left, {"skip": 0, "fire_once": 1, "fire_all": rules.most}[rules.misfire])
         able = [time for time in missed if (due := self._due(time)) is not None and due >= oldest]
         late = able[-keep:] if keep else []
@@ -197,6 +203,8 @@ class Floor:
         self._waiting: set[int] = set()
         self._away: set[int] = set()
         """What a crash interrupted, or a pause took back."""
+        self._stranded: set[int] = set()
+        """What came due in an outage and was not started in time."""
         self._down = False
         for due, fire in planned:
             self._push(due, "due", fire)
@@ -220,6 +228,8 @@ class Floor:
                         del self._running[fire]
                         self._fate(fire).state = "succeeded"
             self._waiting |= due
+            if self._down and not self._trouble.paused:
+                self._stranded |= {fire for fire in due if self._oracle.is_missed(instant)}
             if not self._down or self._trouble.paused:
                 self._decide(instant)
 
@@ -239,7 +249,8 @@ class Floor:
             for fire in self._away:
                 self._fate(fire).attempt = 2
                 self._start(fire, instant)
-        returned = self._away if self._trouble.paused else set()
+        returned = self._away if self._trouble.paused else self._stranded
+        self._waiting -= self._stranded
         for when, fire in self._oracle.come_back(returned):
             self._push(when, "due", fire)
 

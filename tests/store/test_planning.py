@@ -42,7 +42,7 @@ async def decide(shop: Workshop, node: int) -> list[tuple[DueJob, Plan]]:
                 rule_of(job.schedule),
                 job.cursor,
                 terms_of(job.schedule, job.policies, job.id, job.fire_count),
-                live_from=now - MINUTE,
+                now=now,
                 until=now + HORIZON,
             ),
         )

@@ -138,6 +138,9 @@ EXPECTED = {
     "forget_ended_jobs": (STORE, {JOB_KEY, "executions_pkey"}),
     "forget_keys": (STORE, set()),
     "sweep_jobs": (STORE, {"executions_pkey"}),
+    "missed_executions": (STORE, {"executions_pkey"}),
+    "hold_late_jobs": (STORE, {JOB_KEY}),
+    "decide_missed": (STORE, {"executions_pkey", JOB_KEY}),
 }
 BIG = ("executions", "jobs")
 
@@ -152,7 +155,15 @@ KEYS = {
 
 
 # These look at what else a job has; that is little.
-OF_WHOLE_JOBS = ("claim", "start_alone", "grant_floors", "pass_turns", "forget_ended_jobs", "sweep_jobs")
+OF_WHOLE_JOBS = (
+    "claim",
+    "start_alone",
+    "grant_floors",
+    "pass_turns",
+    "forget_ended_jobs",
+    "sweep_jobs",
+    "missed_executions",
+)
 
 
 @pytest.mark.parametrize("state", ["busy", "waiting", "empty"])

@@ -83,10 +83,10 @@ def walk(
         until = min(now + 30 * SECOND, last)
         if cursor is None or cursor > until:
             continue
-        plans.append(plan(rule, cursor, given_terms, live_from=now - MINUTE, until=until, limit=limit))
+        plans.append(plan(rule, cursor, given_terms, now=now, until=until, limit=limit))
         cursor = plans[-1].cursor
     while cursor is not None and cursor <= last:
-        plans.append(plan(rule, cursor, given_terms, live_from=last + DAY, until=last, limit=50))
+        plans.append(plan(rule, cursor, given_terms, now=last + 2 * DAY, until=last, limit=50))
         cursor = plans[-1].cursor
     return plans
 
@@ -106,7 +106,7 @@ def test_fire_times_that_are_still_to_come_all_fire(
 ) -> None:
     rule, times = rule_and_times
     until = times[0] + horizon * SECOND
-    step = plan(rule, times[0], Terms(), live_from=times[0], until=until, limit=limit)
+    step = plan(rule, times[0], Terms(), now=times[0], until=until, limit=limit)
     expected = [time for time in times if time <= until][:limit]
     following = times[len(expected)] if len(expected) < len(times) else None
     assert step == Plan([Fire(time, time) for time in expected], [], following)
@@ -118,13 +118,15 @@ def test_one_step_over_missed_fire_times_keeps_the_latest_and_says_why_the_other
 ) -> None:
     rule, times = rule_and_times
     live_from = data.draw(st.sampled_from(times)) + 1
+    grace = data.draw(st.integers(1, 300))
+    now = live_from + grace * SECOND
     lookback = data.draw(st.integers(1, 5000))
     policy = data.draw(st.sampled_from(MisfirePolicy))
     most = data.draw(st.integers(1, 10))
-    misfire = Misfire(policy, float(lookback), most)
-    step = plan(rule, times[0], Terms(misfire), live_from=live_from, until=live_from - 1)
+    misfire = Misfire(policy, float(lookback), most, grace=grace)
+    step = plan(rule, times[0], Terms(misfire), now=now, until=live_from - 1)
     missed = [time for time in times if time < live_from]
-    able = [time for time in missed if time >= live_from - lookback * SECOND]
+    able = [time for time in missed if time >= now - lookback * SECOND]
     keep = {MisfirePolicy.SKIP: 0, MisfirePolicy.FIRE_ONCE: 1, MisfirePolicy.FIRE_ALL: most}[policy]
     assert [fire.at for fire in step.fires] == (able[-keep:] if keep else [])
     assert all(fire.late for fire in step.fires)
@@ -134,7 +136,7 @@ def test_one_step_over_missed_fire_times_keeps_the_latest_and_says_why_the_other
         MisfirePolicy.FIRE_ALL: "misfire_over_max",
     }
     for skip in step.skips:
-        too_old = skip.last < live_from - lookback * SECOND
+        too_old = skip.last < now - lookback * SECOND
         assert skip.reason == ("misfire_too_old" if too_old else reasons[policy])
 
 
@@ -152,7 +154,7 @@ def test_max_fires_is_never_exceeded_and_ends_the_schedule_when_reached(
     for length, limit in moments:
         now += length
         left = Terms(given_terms.misfire, most - fired, given_terms.slot, given_terms.blackouts)
-        step = plan(rule, cursor, left, live_from=now - MINUTE, until=min(now, times[-1]), limit=limit)
+        step = plan(rule, cursor, left, now=now, until=min(now, times[-1]), limit=limit)
         fired += len(step.fires)
         assert fired <= most
         if fired == most:
@@ -171,7 +173,7 @@ def test_what_was_decided_before_the_cursor_moved_back_is_left_alone(
     now = data.draw(st.sampled_from(times))
     misfire = Misfire(data.draw(st.sampled_from(MisfirePolicy)), "1h")
     before = Terms(misfire, decided=Blackouts((time, time + 1) for time in done))
-    step = plan(rule, times[0], before, live_from=now, until=times[-1])
+    step = plan(rule, times[0], before, now=now, until=times[-1])
     assert decided([step], [time for time in times if time not in done]) == [
         t for t in times if t not in done
     ]
@@ -180,13 +182,13 @@ def test_what_was_decided_before_the_cursor_moved_back_is_left_alone(
 
 
 def test_fire_times_late_by_less_than_their_jitter_still_fire_on_time() -> None:
-    step = plan(every(MINUTE), BEGIN, Terms(slot=30 * SECOND), live_from=BEGIN + 20 * SECOND, until=BEGIN)
+    step = plan(every(MINUTE), BEGIN, Terms(slot=30 * SECOND), now=BEGIN + 80 * SECOND, until=BEGIN)
     assert step.fires == [Fire(BEGIN, BEGIN + 30 * SECOND)]
 
 
 def test_a_blackout_drops_fire_times_or_holds_the_last_of_them_until_it_ends() -> None:
     ranges = [(BEGIN, BEGIN + 10 * MINUTE)]
-    ahead = {"live_from": BEGIN, "until": BEGIN + 9 * MINUTE}
+    ahead = {"now": BEGIN, "until": BEGIN + 9 * MINUTE}
     dropped = plan(every(MINUTE), BEGIN, Terms(blackouts=Blackouts(ranges)), **ahead)
     assert dropped == Plan([], [Skip(BEGIN, BEGIN + 9 * MINUTE, 10, "blackout")], BEGIN + 10 * MINUTE)
     held = plan(every(MINUTE), BEGIN, Terms(blackouts=Blackouts(ranges, ExcludePolicy.HOLD)), **ahead)
@@ -196,9 +198,7 @@ def test_a_blackout_drops_fire_times_or_holds_the_last_of_them_until_it_ends() -
 
 def test_runs_of_skips_end_where_something_fires_between_them() -> None:
     ranges = [(BEGIN, BEGIN + MINUTE), (BEGIN + 2 * MINUTE, BEGIN + 3 * MINUTE)]
-    step = plan(
-        every(MINUTE), BEGIN, Terms(blackouts=Blackouts(ranges)), live_from=BEGIN, until=BEGIN + 3 * MINUTE
-    )
+    step = plan(every(MINUTE), BEGIN, Terms(blackouts=Blackouts(ranges)), now=BEGIN, until=BEGIN + 3 * MINUTE)
     assert [(skip.first, skip.last, skip.count) for skip in step.skips] == [
         (BEGIN, BEGIN, 1),
         (BEGIN + 2 * MINUTE, BEGIN + 2 * MINUTE, 1),
@@ -207,13 +207,19 @@ def test_runs_of_skips_end_where_something_fires_between_them() -> None:
 
 def test_catching_up_is_paced() -> None:
     misfire = Misfire(MisfirePolicy.FIRE_ALL, "1h", 100, "2s")
-    step = plan(every(MINUTE), BEGIN, Terms(misfire), live_from=BEGIN + 3 * MINUTE, until=BEGIN + 3 * MINUTE)
+    step = plan(every(MINUTE), BEGIN, Terms(misfire), now=BEGIN + 4 * MINUTE, until=BEGIN + 3 * MINUTE)
     assert [fire.wait for fire in step.fires] == [0, 2 * SECOND, 4 * SECOND, 0]
 
 
 def test_a_month_of_missed_seconds_is_left_out_in_one_run() -> None:
-    step = plan(every(SECOND), BEGIN, Terms(), live_from=BEGIN + 30 * DAY, until=BEGIN + 30 * DAY - 1)
+    step = plan(
+        every(SECOND),
+        BEGIN,
+        Terms(Misfire(grace=1)),
+        now=BEGIN + 30 * DAY,
+        until=BEGIN + 30 * DAY - 2 * SECOND,
+    )
     assert step.skips[0] == Skip(
         BEGIN, BEGIN + 30 * DAY - HOUR - SECOND, 30 * 86400 - 3600, "misfire_too_old"
     )
-    assert [fire.at for fire in step.fires] == [BEGIN + 30 * DAY - SECOND]
+    assert [fire.at for fire in step.fires] == [BEGIN + 30 * DAY - 2 * SECOND]

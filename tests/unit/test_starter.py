@@ -83,7 +83,7 @@ class Bed:
     ) -> Claim:
         at = NOW + run_at
         claim = Claim(
-            new_job_id(at), at, lane.tenant_id, lane.queue, lane.priority, at, at, None, at, at, 1, 0, None, None, None, None,
+            new_job_id(at), at, lane.tenant_id, lane.queue, lane.priority, at, at, None, at, at, 1, 0, None, None, None, None, None,
             target, "{}", 1, 7,
         )  # fmt: skip
         claim.limit_key = limit_key

@@ -82,10 +82,15 @@ JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
     click.option(
         "--misfire",
         type=click.Choice([str(one) for one in MisfirePolicy]),
-        help="Which fires missed in an outage or pause still run.  [default: fire_once]",
+        help="Which missed fires still run.  [default: fire_once]",
     ),
     click.option(
         "--lookback", metavar="DURATION", help="Missed fires older than this never run.  [default: 1h]"
+    ),
+    click.option(
+        "--misfire-grace",
+        metavar="DURATION",
+        help="A fire that has not started this long after its instant was missed.  [default: 1m]",
     ),
     click.option("--misfire-max", type=int, metavar="N", help="The most that fire_all runs.  [default: 100]"),
     click.option(
@@ -127,6 +132,7 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "retry_on": ("retry", "on"),
     "misfire": ("misfire", "policy"),
     "lookback": ("misfire", "lookback"),
+    "misfire_grace": ("misfire", "grace"),
     "misfire_max": ("misfire", "max"),
     "misfire_pace": ("misfire", "pace"),
     "limit_key": ("limit", "key"),

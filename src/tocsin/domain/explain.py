@@ -18,7 +18,7 @@ SKIP_REASONS: Final = {
     "overlap": "an earlier execution of the job was still running, and its overlap policy does not run both",
     "paused": "the job was paused, and its misfire policy does not bring this fire time back",
     "blackout": "it lies in a blackout that the schedule excludes",
-    "misfire_skipped": "it was missed while nothing could plan it, and the misfire policy is skip",
+    "misfire_skipped": "it was missed, for it had not started within its grace, and the misfire policy is skip",
     "misfire_too_old": "it was missed, and is older than the misfire policy's lookback",
     "misfire_superseded": "it was missed, and a later missed fire time ran instead (fire_once)",
     "misfire_over_max": "it was missed, and more recent missed fire times filled the misfire policy's max",
@@ -89,6 +89,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: str | None
     waits: list[Wait]
     late_for: str | None
+    missed_after: Instant | None = None
 
     @property
     def first_start(self) -> Instant | None:
@@ -191,7 +192,10 @@ def _plainly_queued(facts: Facts, around: Surroundings, now: Instant) -> Step:
         return Step("retry", f"It waits for attempt {facts.attempt} at {at}, after a failed one.")
     if facts.due_at > now:
         return Step("due", f"It is due in {_span(facts.due_at - now)}.")
-    return _due_and_queued(f"It has been due for {_span(now - facts.due_at)}", around)
+    late = f"It has been due for {_span(now - facts.due_at)}"
+    if facts.missed_after is not None and facts.missed_after < now:
+        late += ", longer than its grace, so its misfire policy decides about it as soon as it could start"
+    return _due_and_queued(late, around)
 
 
 def _due_and_queued(late: str, around: Surroundings) -> Step:

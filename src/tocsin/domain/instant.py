@@ -111,6 +111,7 @@ def format_span(span: Span) -> str:
     return "".join(parts)
 
 
+@lru_cache(maxsize=1024)  # the few that policies name are asked for again and again
 def _span_of_text(text: str, field: str) -> Span:
     if len(text) > MAX_SPAN_TEXT:
         raise Refused(f"a duration is at most {MAX_SPAN_TEXT} characters", field=field)

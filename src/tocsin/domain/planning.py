@@ -5,9 +5,9 @@ decided exactly once, as a fire or as part of a skip, and the first undecided on
 decides a bounded number of fire times, so a job that was down for a month costs one bounded step after
 another and the cursor itself remembers how far the work has come.
 
-Fire times that were due before `live_from` were missed. Of those the misfire policy keeps the latest few; the
-others are skipped. Fire times inside a blackout are dropped, or held until it ends. Due is a fire time with its
-jitter, or at the end of the blackout that holds it: until then it can still run on time.
+Fire times whose grace is over were missed. Which of them still run, together with executions that were planned in time
+and have not started (`Terms.planned`), `domain.missed` says; the others are skipped. Fire times inside a blackout are
+dropped, or held until it ends. Due is a fire time with its jitter, or at the end of the blackout that holds it: until then it can still run on time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,8 @@ import msgspec
 
 from tocsin.domain.blackout import NO_BLACKOUTS, Blackouts, Range
 from tocsin.domain.instant import Instant, Span, parse_span
-from tocsin.domain.policy import Misfire, MisfirePolicy, Policies
+from tocsin.domain.missed import Dropped, Late, Missed, judge, oldest_that_runs, still_run, why_not
+from tocsin.domain.policy import Misfire, Policies
 from tocsin.domain.schedule import Every, Rule, Schedule, blackout_dates, slot_of
 
 DEFAULT_LIMIT: Final = 20_000
@@ -51,6 +52,9 @@ class Plan(msgspec.Struct, frozen=True):
     fires: list[Fire]
     skips: list[Skip]
     cursor: Instant | None
+    late: list[Late] = []
+    dropped: list[Dropped] = []
+    """What becomes of executions that were planned before and have been missed."""
 
     @property
     def decided(self) -> int:
@@ -65,7 +69,13 @@ class Plan(msgspec.Struct, frozen=True):
         if more and ends_with_skips and skips[-1].reason == more[0].reason:
             first, rest = skips.pop(), more.pop(0)
             skips.append(Skip(first.first, rest.last, first.count + rest.count, first.reason))
-        return Plan(self.fires + later.fires, skips + more, later.cursor)
+        return Plan(
+            self.fires + later.fires,
+            skips + more,
+            later.cursor,
+            self.late + later.late,
+            self.dropped + later.dropped,
+        )
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -80,6 +90,15 @@ class Terms(msgspec.Struct, frozen=True):
     """Fire times that were decided before the cursor moved back to where it is: they are left alone."""
     missed_reason: str | None = None
     """Why fire times were missed, when it is known better than the misfire policy would say it (`paused`)."""
+    planned: tuple[Missed, ...] = ()
+    """Executions from before the cursor that have not started and were missed. They are decided together with the rest."""
+
+    def after(self, done: Plan) -> "Terms":
+        """The terms on which planning goes on after a step."""
+        if self.fires_left is None:
+            return self
+        left = self.fires_left - len(done.fires) + len(done.dropped)
+        return msgspec.structs.replace(self, fires_left=left)
 
 
 def terms_of(
@@ -103,20 +122,20 @@ def plan(
     cursor: Instant,
     terms: Terms,
     *,
-    live_from: Instant,
+    now: Instant,
     until: Instant,
     limit: int = DEFAULT_LIMIT,
 ) -> Plan:
     """Decide the fire times from `cursor` to `until`."""
-    step = _Step(rule, terms, live_from)
+    step = _Step(rule, terms, now)
     next_fire: Instant | None = cursor
-    if step.due(cursor) < live_from:
+    if step.is_missed(cursor):
         next_fire = step.catch_up(cursor, limit)
-    if next_fire is not None and step.due(next_fire) >= live_from:
+    if next_fire is not None and not step.is_missed(next_fire):
         next_fire = step.go_on(next_fire, until, limit)
-    if terms.fires_left is not None and len(step.fires) >= terms.fires_left:
+    if step.exhausted:
         next_fire = None
-    return Plan(step.fires, step.skips.runs, next_fire)
+    return Plan(step.fires, step.skips.runs, next_fire, step.late, step.dropped)
 
 
 def plan_in_slices(
@@ -124,7 +143,7 @@ def plan_in_slices(
     cursor: Instant,
     terms: Terms,
     *,
-    live_from: Instant,
+    now: Instant,
     until: Instant,
     limit: int | None = DEFAULT_LIMIT,
 ) -> Iterator[Plan]:
@@ -132,12 +151,10 @@ def plan_in_slices(
 
     Each slice is the plan so far; the last one is the whole plan, or what `limit` fire times came to.
     """
-    done = plan(rule, cursor, terms, live_from=live_from, until=until, limit=_SLICE)
+    done = plan(rule, cursor, terms, now=now, until=until, limit=_SLICE)
     while done.cursor is not None and done.cursor <= until and (limit is None or done.decided < limit):
         yield done
-        left = None if terms.fires_left is None else terms.fires_left - len(done.fires)
-        rest = msgspec.structs.replace(terms, fires_left=left)
-        more = plan(rule, done.cursor, rest, live_from=live_from, until=until, limit=_SLICE)
+        more = plan(rule, done.cursor, terms.after(done), now=now, until=until, limit=_SLICE)
         done = done.followed_by(more)
     yield done
 
@@ -145,13 +162,15 @@ def plan_in_slices(
 class _Step:
     """One call's worth of decisions."""
 
-    def __init__(self, rule: Rule, terms: Terms, live_from: Instant) -> None:
+    def __init__(self, rule: Rule, terms: Terms, now: Instant) -> None:
         self._rule = rule
         self._terms = terms
-        self._live_from = live_from
-        self._oldest = live_from - parse_span(terms.misfire.lookback, "misfire.lookback")
+        self._now = now
+        self._live_from = terms.misfire.live_from(now)
         self._held: set[Instant] = set()
         self.fires: list[Fire] = []
+        self.late: list[Late] = []
+        self.dropped: list[Dropped] = []
         self.skips = _Skips()
 
     def due(self, fire: Instant) -> Instant:
@@ -163,35 +182,38 @@ class _Step:
         """Decide missed fire times. Returns the first one left undecided."""
         missed, fire = self._walk(self._skip_too_old(cursor), limit)
         kept = self._kept(missed, fire)
-        while self._is_missed(fire) and kept and kept[0] == missed[0]:
+        while fire is not None and self.is_missed(fire) and kept and kept[0] == missed[0]:
             # Nothing can be left undecided without standing still: look on until later ones push the first one out.
             further, fire = self._walk(fire, limit)
             missed += further
             kept = self._kept(missed, fire)
-        if self._is_missed(fire) and kept:
+        if fire is not None and self.is_missed(fire):
             # There are more than one step can hold: those that later ones may yet push out stay undecided.
-            fire = kept[0]
+            fire = kept[0] if kept else fire
             missed = [time for time in missed if time < fire]
             kept = []
-        self._write_down(missed, set(kept))
+        else:
+            self.late, self.dropped = judge(self._terms.planned, kept, self._terms.misfire, self._now)
+        self._write_down(missed, kept)
         return fire
 
     def _walk(self, fire: Instant | None, limit: int) -> tuple[list[Instant], Instant | None]:
         """Missed fire times from `fire` on, at most `limit`, and the one that follows."""
         missed: list[Instant] = []
-        while fire is not None and self.due(fire) < self._live_from and len(missed) < limit:
+        while fire is not None and self.is_missed(fire) and len(missed) < limit:
             missed.append(fire)
             fire = self._rule.next_fire(fire)
         return missed, fire
 
-    def _is_missed(self, fire: Instant | None) -> bool:
-        return fire is not None and self.due(fire) < self._live_from
+    def is_missed(self, fire: Instant) -> bool:
+        """Whether its grace is over."""
+        return self.due(fire) < self._live_from
 
     def go_on(self, fire: Instant, until: Instant, limit: int) -> Instant | None:
         """Decide fire times that are still to come, or came due just now."""
         following: Instant | None = fire
         for _ in range(limit):
-            if following is None or following > until or self._exhausted():
+            if following is None or following > until or self.exhausted:
                 break
             fire, following = following, self._rule.next_fire(following)
             if self._decided(fire):
@@ -204,7 +226,7 @@ class _Step:
 
     def _skip_too_old(self, cursor: Instant) -> Instant | None:
         """Leave out what no policy can bring back, in one go where the rule allows arithmetic."""
-        oldest = self._oldest - self._terms.slot
+        oldest = min(oldest_that_runs(self._terms.misfire, self._now), self._live_from) - self._terms.slot
         if cursor >= oldest or not isinstance(self._rule, Every):
             return cursor
         if self._terms.decided or self._terms.blackouts:
@@ -220,22 +242,25 @@ class _Step:
             pairs = zip(missed, [*missed[1:], following], strict=False)
             self._held = {time for time, after in pairs if self._is_held(time, after)}
         able = [
-            time
+            Missed(time, self.due(time))
             for time in missed
-            if self.due(time) >= self._oldest and not self._blacked_out(time) and not self._decided(time)
+            if not self._blacked_out(time) and not self._decided(time)
         ]
-        keep = self._terms.misfire.kept
-        if self._terms.fires_left is not None:
-            keep = min(keep, self._terms.fires_left)
-        return able[-keep:] if keep else []
+        left = self._terms.fires_left
+        if following is None or not self.is_missed(following):
+            # All that was missed is known: what was planned of it stands before the rest.
+            able = [*self._terms.planned, *able]
+            left = None if left is None else left + len(self._terms.planned)
+        return still_run(able, self._terms.misfire, self._now, left)
 
-    def _write_down(self, missed: list[Instant], kept: set[Instant]) -> None:
+    def _write_down(self, missed: list[Instant], kept: list[Instant]) -> None:
         pace = parse_span(self._terms.misfire.pace, "misfire.pace")
+        place_of = {time: place for place, time in enumerate(kept)}
         for time in missed:
             if self._decided(time):
                 self.skips.cut()
-            elif time in kept:
-                self._fire(Fire(time, self.due(time), len(self.fires) * pace, late=True))
+            elif time in place_of:
+                self._fire(Fire(time, self.due(time), place_of[time] * pace, late=True))
             else:
                 self.skips.add(time, 1, time, self._why(time))
 
@@ -247,15 +272,7 @@ class _Step:
         """Why a missed fire time does not run."""
         if self._blacked_out(time):
             return "blackout"
-        if self.due(time) < self._oldest:
-            return self._reason("misfire_too_old")
-        match self._terms.misfire.policy:
-            case MisfirePolicy.SKIP:
-                return self._reason("misfire_skipped")
-            case MisfirePolicy.FIRE_ONCE:
-                return self._reason("misfire_superseded")
-            case MisfirePolicy.FIRE_ALL:
-                return self._reason("misfire_over_max")
+        return self._reason(why_not(Missed(time, self.due(time)), self._terms.misfire, self._now))
 
     def _reason(self, reason: str) -> str:
         return self._terms.missed_reason or reason
@@ -271,8 +288,11 @@ class _Step:
     def _decided(self, time: Instant) -> bool:
         return self._terms.decided.end_of(time) is not None
 
-    def _exhausted(self) -> bool:
-        return self._terms.fires_left is not None and len(self.fires) >= self._terms.fires_left
+    @property
+    def exhausted(self) -> bool:
+        """Whether the job may fire no more. What is dropped does not count as a fire."""
+        left = self._terms.fires_left
+        return left is not None and len(self.fires) >= left + len(self.dropped)
 
 
 class _Skips:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import msgspec
 
 from tocsin.domain.errors import Refused
-from tocsin.domain.instant import DAY, HOUR, MINUTE, SECOND, Instant, Span, parse_span
+from tocsin.domain.instant import DAY, HOUR, SECOND, Instant, Span, parse_span
 from tocsin.domain.statuses import MAX_PATTERNS, check_statuses, matches
 from tocsin.domain.written import (
     STATUS_TEXT,
@@ -30,6 +30,7 @@ MAX_RATE: Final = 1_000_000
 MAX_KEY: Final = 200
 NETWORK: Final = "network"
 TIMEOUT: Final = "timeout"
+Grace = SpanText | Annotated[float, between(1, 86_400)]
 StartWithin = SpanText | Annotated[float, between(1, 100 * 366 * 86_400)]
 _RetryOn = (
     Annotated[int, between(200, 599)]
@@ -53,7 +54,7 @@ class Retry(msgspec.Struct, frozen=True, cache_hash=True, forbid_unknown_fields=
 
 
 class MisfirePolicy(StrEnum):
-    """Which of the fire times missed during an outage or pause still run."""
+    """Which of the missed fire times still run."""
 
     FIRE_ONCE = "fire_once"
     FIRE_ALL = "fire_all"
@@ -61,7 +62,8 @@ class MisfirePolicy(StrEnum):
 
 
 class Misfire(msgspec.Struct, frozen=True, cache_hash=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A missed fire time older than `lookback` never runs; of the others, what `policy` says.
+    """A fire time that has not started `grace` after its instant was missed. Older than `lookback` it never runs; of the
+    others, what `policy` says.
 
     Under `fire_all` at most the latest `max` run. What runs late does so in the catch-up lane, one every `pace`.
     """
@@ -70,6 +72,11 @@ class Misfire(msgspec.Struct, frozen=True, cache_hash=True, forbid_unknown_field
     lookback: UpToAYear = "1h"
     max: Annotated[int, between(1, MAX_MISFIRES)] = 100
     pace: UpToAnHour = 0
+    grace: Grace = "1m"
+
+    def live_from(self, now: Instant) -> Instant:
+        """What is due from here on can still run as if nothing had happened."""
+        return now - parse_span(self.grace, "misfire.grace")
 
     @property
     def kept(self) -> int:
@@ -157,6 +164,8 @@ def _check_retry(retry: Retry) -> None:
 
 
 def _check_misfire(misfire: Misfire) -> None:
+    if not SECOND <= parse_span(misfire.grace, "misfire.grace") <= DAY:
+        raise Refused("grace lies between 1s and 1d", field="misfire.grace")
     if parse_span(misfire.lookback, "misfire.lookback") > 366 * DAY:
         raise Refused("lookback is at most a year", field="misfire.lookback")
     if not 1 <= misfire.max <= MAX_MISFIRES:
@@ -195,8 +204,3 @@ def may_retry(retry: Retry, attempts_made: int) -> bool:
 def is_retried(retry: Retry, failure: str) -> bool:
     """Whether this kind of failure is worth another attempt: ``network``, ``timeout``, or a status."""
     return matches(retry.on, int(failure)) if failure.isdigit() else failure in retry.on
-
-
-# A fire time planned at most this late counts as live: takeover of a dead node's shards takes seconds, and
-# what came due meanwhile simply fires. Beyond it the misfire policy decides.
-MISFIRE_THRESHOLD: Final = MINUTE

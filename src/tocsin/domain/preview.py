@@ -97,7 +97,7 @@ def _fires(schedule: Schedule, after: Instant, limit: int, terms: Terms) -> list
             break
         left = None if terms.fires_left is None else terms.fires_left - len(fires)
         step = msgspec.structs.replace(terms, fires_left=left)
-        planned = plan(rule, cursor, step, live_from=cursor, until=_FOREVER, limit=_STEP)
+        planned = plan(rule, cursor, step, now=cursor, until=_FOREVER, limit=_STEP)
         fires += planned.fires
         cursor = planned.cursor
     return fires[:limit]

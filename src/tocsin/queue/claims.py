@@ -34,6 +34,7 @@ class Claim(msgspec.Struct, gc=False):
     limit_key: str | None
     waits_for: str | None
     origin_fire_at: Instant | None
+    missed_after: Instant | None
     target: str | None
     policies: str | None
     version: int | None

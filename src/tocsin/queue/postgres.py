@@ -182,6 +182,12 @@ class PostgresQueue:
         await self._leave_slots([claims[place] for place in kept])
         return [again for place, again in enumerate(agains) if place not in kept]
 
+    async def put_back(self, claims: Sequence[Claim], run_at: Instant) -> None:
+        """Give claims back that have not started, until `run_at`. Those that are not ours any more are left alone."""
+        times, reasons = [run_at] * len(claims), [None] * len(claims)
+        claims = in_lock_order(claims)
+        await self._database.fetch(_sql("postpone"), self._cell, *keys_of(claims), times, reasons)
+
     async def extend(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[Claim]]:
         """Heartbeat. Returns the claims that were lost and those whose cancellation was asked for."""
         claims = in_lock_order(claims)

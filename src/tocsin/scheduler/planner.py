@@ -7,17 +7,19 @@ gone, or a job changed meanwhile, has no effect on that job, and whoever holds t
 """
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Final
+from uuid import UUID
 
+import msgspec
 import structlog
 
 from tocsin.domain.blackout import Range
 from tocsin.domain.errors import OwnershipLost, Refused, Unreadable
 from tocsin.domain.ids import job_text
-from tocsin.domain.instant import SECOND, Instant, Span
+from tocsin.domain.instant import MINUTE, SECOND, Instant, Span
+from tocsin.domain.missed import Missed
 from tocsin.domain.planning import Plan, Terms, plan_in_slices, terms_of
-from tocsin.domain.policy import MISFIRE_THRESHOLD
 from tocsin.domain.schedule import rule_of
 from tocsin.failpoints import Failpoints
 from tocsin.scheduler.leaser import Leases
@@ -29,6 +31,8 @@ from tocsin.telemetry import Telemetry
 _BATCH: Final = 2000
 _MOST_FIRES: Final = 5000
 _DECIDED_PER_TURN: Final = 500  # fire times that are decided in a few milliseconds
+_LATE: Final = MINUTE
+"""Jobs whose cursor lies further back than this are read after all others."""
 _LATE_REST: Final = 20
 """A look for late jobs that found none is not repeated before so many times as long as it took. It may take seconds: all fires
 since somebody's open transaction began have left something to walk over."""
@@ -73,7 +77,8 @@ class Planner:
         if not due:
             return Report(again_at=AGAIN_NOW if self._store.unread.noted > noted else None)
         await self._failpoints.reach("planner.read")
-        plans = await self._decide(due, await self._store.calendars(due), now)
+        missed = await self._missed(due, now)
+        plans = await self._decide(due, await self._store.calendars(due), missed, now)
         if plans:
             await self._write(leases, plans, now)
         unfinished = any(plan.cursor is not None and plan.cursor <= now + self._horizon for _, plan in plans)
@@ -84,7 +89,7 @@ class Planner:
     async def _due(self, leases: dict[int, int], now: Instant, per_shard: int) -> list[DueJob]:
         """Jobs that came within the horizon, and unless it is too soon for that those that are late."""
         loop = asyncio.get_running_loop()
-        began, live_from = loop.time(), now - MISFIRE_THRESHOLD
+        began, live_from = loop.time(), now - _LATE
         late, found = began >= self._rests_until or leases != self._late_leases, False
         try:
             due = await self._store.due(sorted(leases), now + self._horizon, per_shard, live_from, late=late)
@@ -96,8 +101,13 @@ class Planner:
                 self._rests_until = began if found else loop.time() + rest
         return due
 
+    async def _missed(self, due: list[DueJob], now: Instant) -> dict[UUID, list[Missed]]:
+        """What was planned for those jobs that are behind, and has been missed."""
+        behind = [job.id for job in due if _is_behind(job, now)]
+        return await self._store.missed(behind) if behind else {}
+
     async def _decide(
-        self, due: list[DueJob], calendars: Calendars, now: Instant
+        self, due: list[DueJob], calendars: Calendars, missed: dict[UUID, list[Missed]], now: Instant
     ) -> list[tuple[DueJob, Plan]]:
         """Plans for as many jobs as fit into one write.
 
@@ -108,7 +118,7 @@ class Planner:
         known: dict[Hashable, Plan] = {}
         fires = since_turn = 0
         for job in due:
-            decided, fresh = await self._decide_one(job, calendars, known, now)
+            decided, fresh = await self._decide_one(job, calendars, missed.get(job.id, ()), known, now)
             if decided is None:
                 continue
             since_turn += fresh
@@ -122,13 +132,18 @@ class Planner:
         return plans
 
     async def _decide_one(
-        self, job: DueJob, calendars: Calendars, known: dict[Hashable, Plan], now: Instant
+        self,
+        job: DueJob,
+        calendars: Calendars,
+        missed: Sequence[Missed],
+        known: dict[Hashable, Plan],
+        now: Instant,
     ) -> tuple[Plan | None, int]:
         """The plan of one job and how many fire times were decided for it; none if it has to be left to newer nodes. A defect
         that shows with one job is that job's: it is passed over for a while, and its shard goes on."""
         try:
-            terms = self._terms(job, calendars)
-            alike = (job.schedule, job.cursor, job.policies.misfire, terms.fires_left, terms.slot)
+            terms = self._terms(job, calendars, missed)
+            alike = (job.schedule, job.cursor, terms.misfire, terms.fires_left, terms.slot, terms.planned)
             decided = None if job.schedule.exclude else known.get(alike)
             if decided is not None:
                 return decided, 0
@@ -145,18 +160,19 @@ class Planner:
     def _pass_over(self, job: DueJob, why: str, now: Instant) -> None:
         self._store.unread.note(job.id, job.version, why, now + self._horizon)
 
-    def _terms(self, job: DueJob, calendars: Calendars) -> Terms:
+    def _terms(self, job: DueJob, calendars: Calendars, missed: Sequence[Missed]) -> Terms:
         ranges: list[Range] = []
         for name in job.schedule.calendars:
             found = calendars.get((job.tenant_id, name), ())
             if isinstance(found, Unreadable):
                 raise found
             ranges += found
-        return terms_of(job.schedule, job.policies, job.id, job.fire_count, ranges)
+        terms = terms_of(job.schedule, job.policies, job.id, job.fire_count, ranges)
+        return msgspec.structs.replace(terms, planned=tuple(missed)) if missed else terms
 
     async def _plan(self, job: DueJob, terms: Terms, now: Instant) -> Plan:
-        live_from, until = now - MISFIRE_THRESHOLD, now + self._horizon
-        slices = plan_in_slices(rule_of(job.schedule), job.cursor, terms, live_from=live_from, until=until)
+        until = now + self._horizon
+        slices = plan_in_slices(rule_of(job.schedule), job.cursor, terms, now=now, until=until)
         decided = next(slices)
         for further in slices:
             decided = further
@@ -180,3 +196,10 @@ class Planner:
             self._telemetry.stale_writes.labels("plan").inc(shards - written.own)
             self._leases.drop()
             raise OwnershipLost(f"{shards - written.own} of {shards} leases had passed to other nodes")
+
+
+def _is_behind(job: DueJob, now: Instant) -> bool:
+    try:
+        return job.cursor < job.policies.misfire.live_from(now)
+    except Refused:  # its plan will fail for the same reason, and only its own
+        return False

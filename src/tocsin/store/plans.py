@@ -2,19 +2,22 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from tocsin.db.pool import Database, columns
+from tocsin.db.pool import Database, Session, columns
 from tocsin.domain.errors import Unreadable
-from tocsin.domain.instant import Instant, format_instant
+from tocsin.domain.instant import Instant, format_instant, parse_span
 from tocsin.domain.job import CATCH_UP_PRIORITY
+from tocsin.domain.missed import Missed
 from tocsin.domain.planning import Fire, Plan, Skip
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule
 from tocsin.store.calendars import Calendars, ranges_by_calendar
+from tocsin.store.misfires import decisions_of, missed_executions, write_decisions
 from tocsin.store.statements import CELL, sql
 from tocsin.store.stored_job import read_policies, read_schedule
 from tocsin.store.unread import Unread
@@ -78,28 +81,41 @@ class PlanStore:
         tenants = {job.tenant_id for job in jobs if job.schedule.calendars}
         return await ranges_by_calendar(self._database, sorted(tenants)) if tenants else {}
 
+    async def missed(self, job_ids: Sequence[UUID]) -> dict[UUID, list[Missed]]:
+        """What was planned for these jobs and has been missed."""
+        return await missed_executions(self._database, job_ids)
+
     async def write(
         self, leases: dict[int, int], plans: Sequence[tuple[DueJob, Plan]], *, wake: bool
     ) -> Written:
         """Write plans, fenced by the leases' epochs."""
+        behind = {job.id: (job, plan) for job, plan in plans if plan.late or plan.dropped}
+        if not behind:
+            written, _ = await self._write(self._database, leases, plans, [], wake=wake)
+            return written
+        async with self._database.transaction() as session:
+            written, moved = await self._write(session, leases, plans, list(behind), wake=wake)
+            decisions = [
+                decisions_of(job.id, plan.late, plan.dropped, job.policies.misfire)
+                for job, plan in map(behind.__getitem__, moved)
+            ]
+            await write_decisions(session, chain.from_iterable(decisions))
+        return written
+
+    async def _write(
+        self,
+        session: Database | Session,
+        leases: dict[int, int],
+        plans: Sequence[tuple[DueJob, Plan]],
+        behind: Sequence[UUID],
+        *,
+        wake: bool,
+    ) -> tuple[Written, list[UUID]]:
+        """Returns also which of the jobs that are `behind` moved."""
         shards = sorted({job.shard for job, _ in plans})
-        moves = columns(
-            [
-                (
-                    job.tenant_id,
-                    job.id,
-                    job.shard,
-                    job.cursor,
-                    job.version,
-                    plan.cursor,
-                    len(plan.fires),
-                )
-                for job, plan in plans
-            ],
-            7,
-        )
-        fires = columns([_fire_row(job, fire) for job, plan in plans for fire in plan.fires], 7)
-        row = await self._database.one(
+        moves = columns([_move(job, plan) for job, plan in plans], 7)
+        *fires, graces = columns([_fire_row(job, fire) for job, plan in plans for fire in plan.fires], 8)
+        row = await session.fetchrow(
             sql("write_plan"),
             CELL,
             self._node_id,
@@ -110,8 +126,11 @@ class PlanStore:
             _skips(plans),
             wake,
             CATCH_UP_PRIORITY,
+            graces,
+            behind,
         )
-        return Written(row["own"], row["moved"], row["planned"])
+        assert row is not None  # noqa: S101 - it always returns a row
+        return Written(row["own"], row["moved"], row["planned"]), row["moved_late"] or []
 
 
 def skip_entry(skip: Skip) -> dict[str, Any]:
@@ -124,10 +143,19 @@ def skip_entry(skip: Skip) -> dict[str, Any]:
     }
 
 
+def _move(job: DueJob, plan: Plan) -> tuple[Any, ...]:
+    return job.tenant_id, job.id, job.shard, job.cursor, job.version, plan.cursor, len(plan.fires)
+
+
 def _fire_row(job: DueJob, fire: Fire) -> tuple[Any, ...]:
+    return job.tenant_id, job.id, *fire_columns(fire, job.policies)
+
+
+def fire_columns(fire: Fire, policies: Policies) -> tuple[Any, ...]:
+    """A fire of a recurring job as statements read it."""
     wait = timedelta(microseconds=fire.wait)
-    start_by = job.policies.start_by(fire.due_at)
-    return job.tenant_id, job.id, fire.at, fire.due_at, wait, fire.late, start_by
+    grace = timedelta(microseconds=parse_span(policies.misfire.grace, "misfire.grace"))
+    return fire.at, fire.due_at, wait, fire.late, policies.start_by(fire.due_at), grace
 
 
 def _skips(plans: Sequence[tuple[DueJob, Plan]]) -> str:

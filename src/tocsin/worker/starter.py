@@ -5,22 +5,25 @@ alarm waits for the instant. Where there are too few places for all that have re
 turn it is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, has_passed
 from tocsin.failpoints import Failpoints
-from tocsin.queue.claims import Claim
+from tocsin.queue.claims import Claim, without
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
 from tocsin.worker.lateness import Lateness
+from tocsin.worker.misfires import was_missed
 from tocsin.worker.places import Places
 from tocsin.worker.runner import Runner
 from tocsin.worker.timetable import Timetable
 
 _BATCH: Final = 1000
 _BUSY: Final = 5 * MILLISECOND
+_MEANWHILE: Final = 10 * SECOND
+"""What was refused and whose grace ends about now may have been refused for that."""
 _WARM: Final = 60 * SECOND
 _LONGEST: Final = SECOND
 """The longest wait while something is held: then it looks again, for the database's clock may have been set."""
@@ -49,6 +52,8 @@ class Starter:
         self._lateness = lateness
         self._telemetry = telemetry
         self._failpoints = failpoints
+        self.missed: Callable[[Sequence[Claim]], None] = lambda _: None
+        """Called with claims whose grace is over."""
         self.unanswered: list[Claim] = []
         """Claims whose start is being asked for."""
         self.left_places: Callable[[], None] = lambda: None
@@ -91,6 +96,9 @@ class Starter:
         for claim in [c for c in due if c.start_by is not None and c.start_by <= max(now, c.run_at)]:
             due.remove(claim)
             self._runner.expire(claim)
+        if missed := [claim for claim in due if was_missed(claim, now)]:
+            self.missed(missed)
+            due = without(due, missed)
         return due
 
     def _take_turns(self, now: Instant, room: int) -> list[Claim]:
@@ -118,14 +126,16 @@ class Starter:
         plain = [claim for claim in due if not claim.gated]
         gated = [claim for claim in due if claim.gated]
         if plain:
-            await self._run(plain, await self._start_plain(plain, now), left=gated)
+            await self._run(plain, await self._start_plain(plain, now), now, left=gated)
         if gated:
-            await self._run(gated, await self._queue.start_gated(gated, now), left=[])
+            await self._run(gated, await self._queue.start_gated(gated, now), now, left=[])
         self._telemetry.held.set(len(self._timetable))
 
-    async def _run(self, asked: list[Claim], started: list[Claim], left: list[Claim]) -> None:
+    async def _run(self, asked: list[Claim], started: list[Claim], now: Instant, left: list[Claim]) -> None:
         await self._failpoints.reach("starter.started")
         self._ask(left)
-        self._telemetry.not_started.inc(len(asked) - len(started))
+        if len(started) < len(asked):
+            self._telemetry.not_started.inc(len(asked) - len(started))
+            self.missed([c for c in without(asked, started) if was_missed(c, now + _MEANWHILE)])
         if started:
             self._runner.run(started)

@@ -6,6 +6,7 @@
        │          ▲
        ▼          │
     timetable ─► starter                  work ahead of time: started a moment before its instant, fired on it
+                    └─► misfires          what was missed: decided by its policy
                 heartbeat                 long work
                 line_keeper               work that waits for its host
                 stragglers                what was left below the floors
@@ -28,10 +29,12 @@ from tocsin.service import Loop
 from tocsin.settings import Settings
 from tocsin.store.control.pausing import Pausing
 from tocsin.store.leases import Renewal
+from tocsin.store.misfires import MisfireStore
 from tocsin.telemetry import Telemetry
 from tocsin.worker.claimer import Claimer
 from tocsin.worker.heartbeat import Heartbeat
 from tocsin.worker.lateness import Lateness
+from tocsin.worker.misfires import Misfires
 from tocsin.worker.places import Places
 from tocsin.worker.runner import Caller, Runner
 from tocsin.worker.settler import Settler
@@ -57,6 +60,7 @@ class Worker:
         failpoints: Failpoints,
         *,
         node_id: int,
+        misfires: MisfireStore,
         control: Pausing | None = None,
     ) -> None:
         self.rank = Rank(node_id, settings.lease_ttl)
@@ -88,6 +92,7 @@ class Worker:
         self.starter = Starter(
             queue, self.timetable, self.runner, self.places, self.lateness, telemetry, failpoints
         )
+        self.misfires = Misfires(queue, misfires, telemetry, failpoints)
         self.claimer = Claimer(
             queue,
             self.timetable,
@@ -113,6 +118,7 @@ class Worker:
         self._claiming = Loop(self.claimer, clock)
         self._starting = Loop(self.starter, clock)
         self._settling = Loop(self.settler, clock)
+        self._deciding = Loop(self.misfires, clock)
         self._beating = Loop(self.heartbeat, clock)
         self._keeping = Loop(SlotKeeper(queue.slots), clock)
         self._lining = Loop(self.runner.line_keeper, clock)
@@ -132,6 +138,7 @@ class Worker:
             self._keeping,
             self._lining,
             self._sweeping,
+            self._deciding,
         ]
 
     def heard(self, renewal: Renewal) -> None:
@@ -154,7 +161,9 @@ class Worker:
         # A claim or start under way still adds to the timetable or the runner; only then is all of it there.
         await self._claiming.ended()
         await self._starting.ended()
-        held = self.timetable.pop_all()
+        self._deciding.stop()
+        await self._deciding.ended()
+        held = self.timetable.pop_all() + self.misfires.give_up()
         try:
             if held:
                 await self._queue.release(held)
@@ -190,6 +199,9 @@ class Worker:
     def _wire(self) -> None:
         self.claimer.earlier = self._starting.wake
         self.starter.left_places = self._left_places
+        self.starter.missed = self.misfires.put
+        self.misfires.wake = self._deciding.wake
+        self.misfires.decided = self._look_again
         self.settler.wake = self._settling.wake
         self.settler.settled = self._room_made
         self.settler.requeued = self._look_again
@@ -223,7 +235,7 @@ class Worker:
         self._keeping.wake()
 
     def _waiting(self) -> Iterable[Claim]:
-        return (*self.timetable, *self.starter.unanswered, *self.settler.claims())
+        return (*self.timetable, *self.starter.unanswered, *self.misfires.claims(), *self.settler.claims())
 
 
 def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:

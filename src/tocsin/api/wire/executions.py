@@ -147,6 +147,7 @@ def facts_of(row: Any) -> Facts:
         waits_for=row["waits_for"],
         waits=msgspec.json.decode(row["waits"], type=list[Wait]) if row["waits"] else [],
         late_for=row["late_for"],
+        missed_after=row["missed_after"],
     )
 
 

@@ -8,6 +8,7 @@
 -- What must not overlap is started if its job has nothing else that is due, claimed or waiting; it then has the floor. Should
 -- somebody take the floor unseen, the index of floors refuses the whole claim, and it is made again.
 -- What is a second late keeps why: $13, or of some tenants ($14) another reason ($15).
+-- What has been missed (`missed_after` has passed) is claimed and not started: its misfire policy decides.
 -- Zero rows: nothing ready in these lanes.
 WITH lane AS (
     SELECT *
@@ -18,7 +19,8 @@ WITH lane AS (
 ), chosen AS MATERIALIZED (
     SELECT ready.*
     FROM lane CROSS JOIN LATERAL (
-        SELECT r.ctid, r.cell, r.job_id, r.fire_at, r.tenant_id, r.run_at, r.start_by, r.limit_key, r.overlap
+        SELECT r.ctid, r.cell, r.job_id, r.fire_at, r.tenant_id, r.run_at, r.start_by, r.limit_key, r.overlap,
+               r.missed_after
         FROM executions r
         WHERE r.cell = $1 AND r.queue = lane.queue AND r.priority = lane.priority
           AND r.tenant_id = lane.tenant_id AND r.claim_token IS NULL
@@ -35,6 +37,7 @@ WITH lane AS (
         FROM (
             SELECT *, ($11::jsonb -> (tenant_id || ':' || limit_key))::integer AS slots FROM chosen
             WHERE limit_key IS NOT NULL AND run_at <= tocsin_now() AND (start_by IS NULL OR start_by > tocsin_now())
+              AND (missed_after IS NULL OR missed_after >= tocsin_now())
             OFFSET 0
         ) AS o
         CROSS JOIN LATERAL (
@@ -52,6 +55,7 @@ WITH lane AS (
     FROM chosen c
     WHERE (c.limit_key IS NOT NULL OR c.overlap IS NOT NULL)
       AND c.run_at <= tocsin_now() AND (c.start_by IS NULL OR c.start_by > tocsin_now())
+      AND (c.missed_after IS NULL OR c.missed_after >= tocsin_now())
       AND (c.limit_key IS NULL OR c.ctid IN (SELECT ctid FROM seated))
       AND (c.overlap IS NULL OR NOT EXISTS (
         SELECT FROM executions w
@@ -65,6 +69,7 @@ WITH lane AS (
         deadline_at = greatest(e.run_at, tocsin_now()) + $10::interval,
         started_at = CASE WHEN CASE WHEN e.limit_key IS NULL AND e.overlap IS NULL
                                     THEN e.run_at <= tocsin_now() AND (e.start_by IS NULL OR e.start_by > tocsin_now())
+                                         AND (e.missed_after IS NULL OR e.missed_after >= tocsin_now())
                                     ELSE e.ctid IN (SELECT ctid FROM passed) END
                      THEN tocsin_now() END,
         late_for = CASE WHEN e.run_at < tocsin_now() - interval '1 second'
@@ -73,10 +78,10 @@ WITH lane AS (
     WHERE e.ctid = ANY (ARRAY (SELECT ctid FROM chosen))
     RETURNING e.cell, e.job_id, e.fire_at, e.tenant_id, e.queue, e.priority, e.due_at, e.run_at, e.start_by,
               e.deadline_at, e.started_at, e.attempt, e.earlier_attempts, e.overlap, e.limit_key, e.waits_for,
-              e.origin_fire_at, e.claim_token, e.has_floor
+              e.origin_fire_at, e.missed_after, e.claim_token, e.has_floor
 )
 SELECT c.job_id, c.fire_at, c.tenant_id, c.queue, c.priority, c.due_at, c.run_at, c.start_by, c.deadline_at,
        c.started_at, c.attempt, c.earlier_attempts, c.overlap, c.limit_key, c.waits_for, c.origin_fire_at,
-       j.target, j.policies, j.version, c.claim_token, c.has_floor
+       c.missed_after, j.target, j.policies, j.version, c.claim_token, c.has_floor
 FROM claimed c LEFT JOIN LATERAL (
     SELECT * FROM jobs j WHERE j.cell = c.cell AND j.tenant_id = c.tenant_id AND j.id = c.job_id OFFSET 0) AS j ON true

@@ -43,6 +43,7 @@ WITH me AS MATERIALIZED (
     JOIN executions e ON e.cell = ANY (ARRAY[s.cell]) AND e.job_id = s.job_id AND e.fire_at = s.fire_at
     WHERE e.claim_token IS NOT DISTINCT FROM s.token AND NOT e.cancel_requested
       AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > greatest(tocsin_now(), e.run_at))
+      AND (e.missed_after IS NULL OR e.missed_after >= tocsin_now() OR e.started_at IS NOT NULL)
       AND ($6::bigint IS NULL OR EXISTS (SELECT FROM me))
     ORDER BY s.job_id, s.fire_at
     FOR UPDATE OF e

@@ -1,7 +1,7 @@
 -- Make room for the newest of the claims that ask for the floor: older executions of their jobs are asked to stop if
 -- they run, and called off if they have not started or wait for another attempt. Called by Gate inside the transaction that
 -- decides about the jobs: before the floor is granted, and again for those that did not get it. A claim that was lost
--- meanwhile makes no room.
+-- meanwhile makes no room. What has been missed is left to its misfire policy.
 WITH newest AS (
     SELECT e.cell, e.job_id, max(e.fire_at) AS fire_at
     FROM (
@@ -22,6 +22,7 @@ WITH newest AS (
     DELETE FROM executions e USING newest n
     WHERE e.cell = ANY (ARRAY[n.cell]) AND e.job_id = n.job_id AND e.fire_at < n.fire_at AND e.overlap = 'replace'
       AND e.started_at IS NULL AND e.due_at <= tocsin_now()
+      AND (e.missed_after IS NULL OR e.missed_after >= tocsin_now())
     RETURNING e.*
 ), kept AS (
     INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at,

@@ -5,6 +5,7 @@ UPDATE executions e
 SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL,
     attempt = e.attempt + CASE WHEN r.record IS NULL THEN 0 ELSE 1 END,
     start_by = CASE WHEN r.record IS NULL THEN e.start_by END,
+    missed_after = CASE WHEN r.record IS NULL THEN e.missed_after END,
     waits_for = CASE WHEN r.record IS NULL THEN e.waits_for END,
     run_at = greatest(r.run_at, tocsin_now()), late_for = NULL,
     waits = CASE WHEN r.record IS NULL AND e.run_at < tocsin_now()

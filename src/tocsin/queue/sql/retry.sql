@@ -4,7 +4,7 @@
 -- run_at always lies at or after now: lane floors rely on nothing entering the queue below them.
 UPDATE executions e
 SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL,
-    attempt = e.attempt + 1, waits_for = NULL, start_by = NULL,
+    attempt = e.attempt + 1, waits_for = NULL, start_by = NULL, missed_after = NULL,
     waits = waits_until_called(e.waits, e.late_for, e.run_at, e.started_at,
                                to_timestamp((r.record ->> 'started_at')::bigint / 1000000.0)),
     late_for = NULL,

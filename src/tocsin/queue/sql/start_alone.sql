@@ -27,4 +27,5 @@ SET started_at = coalesce(e.started_at, greatest(tocsin_now(), e.run_at)), has_f
 FROM alone a
 WHERE e.ctid = a.ctid AND e.claim_token IS NOT DISTINCT FROM a.token
   AND NOT e.cancel_requested AND (e.started_at IS NOT NULL OR e.start_by IS NULL OR e.start_by > greatest(tocsin_now(), e.run_at))
+  AND (e.missed_after IS NULL OR e.missed_after >= tocsin_now() OR e.started_at IS NOT NULL)
 RETURNING a.place::integer - 1 AS place, e.started_at

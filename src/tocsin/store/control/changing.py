@@ -14,7 +14,7 @@ from tocsin.domain.errors import Conflict, Stale
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.domain.job import Definition
 from tocsin.domain.planning import Plan, Terms
-from tocsin.domain.policy import MISFIRE_THRESHOLD, Misfire, MisfirePolicy
+from tocsin.domain.policy import Misfire, MisfirePolicy
 from tocsin.domain.schedule import Schedule, rule_of
 from tocsin.store.control.locked_job import lock_job, policies_of, schedule_of, wrong_state
 from tocsin.store.control.replanning import (
@@ -78,7 +78,8 @@ class Changing:
                 return
             fired = job["fire_count"] - fires_taken + len(owed.fires)
             ahead = await self._plan_ahead(session, job, definition, cursor, fired, now)
-            await write_plan(session, job_id, definition.policies, owed.followed_by(ahead), fires_taken)
+            whole = owed.followed_by(ahead)
+            await write_plan(session, job_id, definition.policies, whole, fires_taken)
             await session.execute("SELECT pg_notify('tocsin', 'plan ready')")
 
     async def _plan_ahead(
@@ -97,8 +98,7 @@ class Changing:
         if job["kind"] == "once":
             return only_fire(cursor, now)
         terms = await terms_from(session, job, cursor, schedule, definition.policies, fired)
-        live_from = now - MISFIRE_THRESHOLD
-        return await plan_beyond(session, rule_of(schedule), cursor, terms, live_from, now + self._horizon)
+        return await plan_beyond(session, rule_of(schedule), cursor, terms, now, now + self._horizon)
 
 
 async def _plan_what_is_owed(session: Session, job: Record, new: Schedule, now: Instant) -> Plan:
@@ -112,10 +112,10 @@ async def _plan_what_is_owed(session: Session, job: Record, new: Schedule, now: 
         return NOTHING
     if job["state"] == "paused":
         decided = await decided_since(session, job["id"], cursor)
-        terms = Terms(Misfire(MisfirePolicy.SKIP), missed_reason="paused", decided=decided)
+        terms = Terms(Misfire(MisfirePolicy.SKIP, grace=0), missed_reason="paused", decided=decided)
         return await plan_all(session, rule_of(old), cursor, terms, now + 1, now)
     terms = await terms_from(session, job, cursor, old, policies_of(job), job["fire_count"])
-    return await plan_all(session, rule_of(old), cursor, terms, now - MISFIRE_THRESHOLD, now)
+    return await plan_all(session, rule_of(old), cursor, terms, now, now)
 
 
 async def _write_definition(session: Session, job_id: UUID, definition: Definition) -> None:

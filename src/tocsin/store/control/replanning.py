@@ -6,8 +6,7 @@ on from there, looks at no history.
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -22,7 +21,8 @@ from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Rule, Schedule
 from tocsin.store.calendars import ranges_of
 from tocsin.store.executions import hold_executions
-from tocsin.store.plans import skip_entry
+from tocsin.store.misfires import decisions_of, missed_executions, write_decisions
+from tocsin.store.plans import fire_columns, skip_entry
 from tocsin.store.statements import CELL, sql
 
 # The year 1; timestamptz does not reach much further back.
@@ -65,7 +65,12 @@ async def terms_from(
     """The terms of a job that is planned from `cursor` on and has fired `fired` times before."""
     ranges = await ranges_of(session, job["tenant_id"], schedule.calendars)
     terms = terms_of(schedule, policies, job["id"], fired, ranges, missed_reason)
-    return msgspec.structs.replace(terms, decided=await decided_since(session, job["id"], cursor))
+    missed = await missed_executions(session, [job["id"]])
+    return msgspec.structs.replace(
+        terms,
+        decided=await decided_since(session, job["id"], cursor),
+        planned=tuple(missed.get(job["id"], ())),
+    )
 
 
 async def decided_since(session: Session, job_id: UUID, cursor: Instant) -> Blackouts:
@@ -82,10 +87,10 @@ async def decided_since(session: Session, job_id: UUID, cursor: Instant) -> Blac
 
 
 async def plan_all(
-    session: Session, rule: Rule, cursor: Instant, terms: Terms, live_from: Instant, until: Instant
+    session: Session, rule: Rule, cursor: Instant, terms: Terms, now: Instant, until: Instant
 ) -> Plan:
     """Plan until `until` is reached, however much was missed."""
-    slices = plan_in_slices(rule, cursor, terms, live_from=live_from, until=until, limit=None)
+    slices = plan_in_slices(rule, cursor, terms, now=now, until=until, limit=None)
     done = next(slices)
     for further in slices:
         done = further
@@ -95,42 +100,39 @@ async def plan_all(
 
 
 async def plan_beyond(
-    session: Session, rule: Rule, cursor: Instant, terms: Terms, live_from: Instant, until: Instant
+    session: Session, rule: Rule, cursor: Instant, terms: Terms, now: Instant, until: Instant
 ) -> Plan:
     """Plan until `until`, and on past what was decided already, for example because somebody skipped it: the planner
     goes on from there and looks at no history."""
-    done = await plan_all(session, rule, cursor, terms, live_from, until)
+    done = await plan_all(session, rule, cursor, terms, now, until)
     over_at = terms.decided.over_at
     if done.cursor is None or over_at is None or done.cursor >= over_at:
         return done
-    left = None if terms.fires_left is None else terms.fires_left - len(done.fires)
-    rest = msgspec.structs.replace(terms, fires_left=left)
-    more = plan(rule, done.cursor, rest, live_from=live_from, until=over_at - 1, limit=_MOST_BEYOND)
+    more = plan(rule, done.cursor, terms.after(done), now=now, until=over_at - 1, limit=_MOST_BEYOND)
     return done.followed_by(more)
 
 
 async def write_plan(session: Session, job_id: UUID, policies: Policies, done: Plan, taken: int = 0) -> None:
     """Write a plan of a locked job. `taken` fires were taken back before and count no longer."""
+    *fires, graces = columns([fire_columns(fire, policies) for fire in done.fires], 6)
     await session.execute(
         sql("replan_job"),
         CELL,
         job_id,
         done.cursor,
         len(done.fires) - taken,
-        *columns([_fire_row(fire, policies) for fire in done.fires], 5),
+        *fires,
         _skips(done.skips),
         CATCH_UP_PRIORITY,
+        graces,
     )
+    decisions = decisions_of(job_id, done.late, done.dropped, policies.misfire)
+    await write_decisions(session, decisions)
 
 
 async def skip_fires(session: Session, job_id: UUID, skips: Sequence[Skip]) -> None:
     """Write down what does not fire, and leave the cursor alone."""
     await session.execute(sql("skip_fires"), CELL, job_id, _skips(skips))
-
-
-def _fire_row(fire: Fire, policies: Policies) -> tuple[Any, ...]:
-    wait = timedelta(microseconds=fire.wait)
-    return fire.at, fire.due_at, wait, fire.late, policies.start_by(fire.due_at)
 
 
 def _skips(skips: Sequence[Skip]) -> str:

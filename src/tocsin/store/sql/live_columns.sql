@@ -3,7 +3,7 @@ SELECT e.job_id, e.fire_at, e.tenant_id, e.queue, e.priority, e.cause, e.due_at,
        NULL::timestamptz AS finished_at, e.attempt, e.attempts, NULL::jsonb AS outcome, NULL::text AS reason,
        NULL::text AS error_fingerprint, NULL::timestamptz AS fire_until, 1 AS fire_count, e.node_id,
        e.deadline_at, e.cancel_requested, e.start_by, e.overlap, e.limit_key, e.waits_for,
-       e.waits, e.late_for, e.origin_fire_at, e.backfill_id,
+       e.waits, e.late_for, e.origin_fire_at, e.backfill_id, e.missed_after,
        CASE WHEN e.claim_token IS NULL THEN 'queued' WHEN e.started_at IS NULL THEN 'claimed' ELSE 'running' END
            AS state
 FROM executions e

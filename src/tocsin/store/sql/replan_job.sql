@@ -9,11 +9,12 @@ WITH moved AS (
     RETURNING *
 ), fire AS (
     SELECT m.cell, m.id, m.tenant_id, m.queue, m.policies ->> 'overlap' AS overlap,
-           m.policies -> 'limit' ->> 'key' AS limit_key, f.fire_at, f.due_at, f.wait, f.start_by,
+           m.policies -> 'limit' ->> 'key' AS limit_key, f.fire_at, f.due_at, f.start_by,
+           greatest(f.due_at, tocsin_now() + f.wait) AS run_at, f.late, CASE WHEN m.kind = 'recurring' THEN f.grace END AS grace,
            CASE WHEN f.late THEN $11::smallint ELSE m.priority END AS priority,
            CASE WHEN f.late THEN 'catch_up' ELSE 'schedule' END AS cause
-    FROM unnest($5::timestamptz[], $6::timestamptz[], $7::interval[], $8::boolean[], $9::timestamptz[])
-        AS f (fire_at, due_at, wait, late, start_by)
+    FROM unnest($5::timestamptz[], $6::timestamptz[], $7::interval[], $8::boolean[], $9::timestamptz[], $12::interval[])
+        AS f (fire_at, due_at, wait, late, start_by, grace)
     CROSS JOIN moved m
 ), lane AS (
     INSERT INTO lanes (cell, queue, priority, tenant_id)
@@ -21,9 +22,9 @@ WITH moved AS (
     ON CONFLICT DO NOTHING
 ), planned AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap,
-                            limit_key)
-    SELECT cell, id, fire_at, tenant_id, queue, priority, due_at, greatest(due_at, tocsin_now() + wait), start_by, cause,
-           overlap, limit_key
+                            limit_key, missed_after)
+    SELECT cell, id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap, limit_key,
+           CASE WHEN late THEN run_at ELSE due_at END + grace
     FROM fire
     ON CONFLICT DO NOTHING
 )

@@ -4,7 +4,8 @@
 -- were read; its executions and skips are written only if it moved. Whether it did is looked up in a hash of those
 -- that moved (the CASE keeps the planner from making it a join), and the rest by primary key: joined with each other,
 -- with hash joins switched off, two thousand jobs took seconds. Why `OFFSET 0`: see `tocsin.db.statements`.
--- Returns how many shards were still ours, how many jobs moved, how many executions were new.
+-- Returns how many shards were still ours, how many jobs moved, how many executions were new, and which of the jobs in $23
+-- moved: they have fallen behind, and what was planned for them before is decided in the same transaction.
 WITH own AS (
     SELECT s.shard
     FROM unnest($3::smallint[], $4::bigint[]) AS f (shard, epoch)
@@ -28,13 +29,15 @@ WITH own AS (
     RETURNING j.id
 ), fire AS (
     SELECT j.id, j.tenant_id, j.queue, j.policies ->> 'overlap' AS overlap,
-           j.policies -> 'limit' ->> 'key' AS limit_key, f.fire_at, f.due_at, f.wait, f.start_by,
+           j.policies -> 'limit' ->> 'key' AS limit_key, f.fire_at, f.due_at, f.start_by,
+           greatest(f.due_at, tocsin_now() + f.wait) AS run_at, f.late, f.grace,
            CASE WHEN f.late THEN $21::smallint ELSE j.priority END AS priority,
            CASE WHEN f.late THEN 'catch_up' ELSE 'schedule' END AS cause
     FROM (
         SELECT $1::smallint AS cell, g.*
         FROM unnest($12::integer[], $13::uuid[], $14::timestamptz[], $15::timestamptz[], $16::interval[],
-                    $17::boolean[], $18::timestamptz[]) AS g (tenant_id, id, fire_at, due_at, wait, late, start_by)
+                    $17::boolean[], $18::timestamptz[], $22::interval[])
+            AS g (tenant_id, id, fire_at, due_at, wait, late, start_by, grace)
         OFFSET 0
     ) AS f
     JOIN jobs j ON j.cell = ANY (ARRAY[f.cell]) AND j.tenant_id = ANY (ARRAY[f.tenant_id]) AND j.id = f.id
@@ -45,11 +48,11 @@ WITH own AS (
     ON CONFLICT DO NOTHING
 ), planned AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap,
-                            limit_key, waits)
-    SELECT $1, id, fire_at, tenant_id, queue, priority, due_at, greatest(due_at, tocsin_now() + wait), start_by, cause,
-           overlap, limit_key,
+                            limit_key, waits, missed_after)
+    SELECT $1, id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap, limit_key,
            CASE WHEN due_at < tocsin_now() AND cause = 'schedule'
-                THEN jsonb_build_array(jsonb_build_object('for', 'planning', 'since', microseconds(due_at))) END
+                THEN jsonb_build_array(jsonb_build_object('for', 'planning', 'since', microseconds(due_at))) END,
+           CASE WHEN late THEN run_at ELSE due_at END + grace
     FROM fire
     ON CONFLICT DO NOTHING
     RETURNING 1
@@ -69,4 +72,5 @@ WITH own AS (
 )
 SELECT (SELECT count(*) FROM own)::integer AS own, (SELECT count(*) FROM moved)::integer AS moved,
        (SELECT count(*) FROM planned)::integer AS planned,
+       (SELECT array_agg(id) FROM moved WHERE id = ANY ($23::uuid[])) AS moved_late,
        CASE WHEN $20 THEN pg_notify('tocsin', 'ready') END AS notice

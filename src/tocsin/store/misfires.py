@@ -1,0 +1,127 @@
+"""What becomes of executions that were planned in time and have been missed.
+
+A worker that is about to start one finds that its grace is over, and asks here. Everything that the job has missed is decided at
+once, by the same rule as in planning (`domain.missed`), whoever has claimed it: which runs late depends on what else was missed.
+The job is locked meanwhile, against the planner, other workers and users. Where the planner itself has fallen behind with the job
+there is more that was missed than was ever planned; such jobs are left to it, and it takes what was planned along.
+
+Nothing is started here. What runs goes into the catch-up lane, what does not run goes to history, and both at once or not at all.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from itertools import chain
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from tocsin.db.pool import Database, Record, Session, columns
+from tocsin.db.turns import pass_turns
+from tocsin.domain.errors import Unreadable
+from tocsin.domain.instant import Instant, parse_span
+from tocsin.domain.job import CATCH_UP_PRIORITY
+from tocsin.domain.missed import Dropped, Late, Missed, decide
+from tocsin.domain.policy import Misfire
+from tocsin.domain.schedule import slot_of
+from tocsin.store.statements import CELL, sql
+from tocsin.store.stored_job import read_policies, read_schedule
+
+MOST_AT_ONCE: Final = 5000
+"""Of one job: more than any policy keeps, so that each step decides some."""
+_MOST_PER_STEP: Final = 20_000
+
+Decision = tuple[UUID, Late | Dropped, Misfire]
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """How many executions run late, how many do not run, which jobs are left to the planner, and whether there is more to decide."""
+
+    late: int = 0
+    dropped: int = 0
+    behind: frozenset[UUID] = frozenset()
+    more: bool = False
+
+
+class MisfireStore:
+    """Missed executions of one cell."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def decide(self, jobs: Sequence[tuple[int, UUID]], now: Instant) -> Decided:
+        """Decide about all that these jobs, named with their tenants, have missed. Those that somebody else has locked are left out."""
+        async with self._database.transaction() as session:
+            rows = await session.fetch(sql("hold_late_jobs"), CELL, *columns(sorted(set(jobs)), 2))
+            found = {row["id"]: _misfire(row, now) for row in rows}
+            misfires = {job_id: misfire for job_id, misfire in found.items() if misfire is not None}
+            missed = await missed_executions(session, list(misfires))
+            decisions, more = _decide(missed, misfires, now)
+            late, dropped = await write_decisions(session, decisions)
+        return Decided(late, dropped, frozenset(found.keys() - misfires.keys()), more)
+
+
+def decisions_of(
+    job_id: UUID, late: Sequence[Late], dropped: Sequence[Dropped], misfire: Misfire
+) -> Iterator[Decision]:
+    """What becomes of executions of one job, as it is written down."""
+    some: Iterable[Late | Dropped] = chain(late, dropped)
+    return ((job_id, one, misfire) for one in some)
+
+
+async def missed_executions(
+    session: Database | Session, job_ids: Sequence[UUID], most: int = MOST_AT_ONCE
+) -> dict[UUID, list[Missed]]:
+    """What these jobs have missed of what was planned, and what runs late and has not started, earliest first."""
+    if not job_ids:
+        return {}
+    found: dict[UUID, list[Missed]] = {}
+    for job_id, *missed in await session.fetch(sql("missed_executions"), CELL, job_ids, most):
+        found.setdefault(job_id, []).append(Missed(*missed))
+    return found
+
+
+async def write_decisions(session: Session, decisions: Iterable[Decision]) -> tuple[int, int]:
+    """Write down what becomes of executions of locked jobs. Returns how many run late, and how many do not run. What waited
+    behind one of the latter has its turn."""
+    rows = sorted((_row(*decision) for decision in decisions), key=lambda row: row[:2])
+    if not rows:
+        return 0, 0
+    done = await session.fetchrow(sql("decide_missed"), CELL, *columns(rows, 5), CATCH_UP_PRIORITY)
+    assert done is not None  # noqa: S101 - it always returns a row
+    await pass_turns(session, CELL, done["passed_on"] or ())
+    return done["late"], done["dropped"]
+
+
+def _decide(
+    missed: dict[UUID, list[Missed]], misfires: dict[UUID, Misfire], now: Instant
+) -> tuple[list[Decision], bool]:
+    decisions: list[Decision] = []
+    more = False
+    for job_id, planned in missed.items():
+        if len(decisions) >= _MOST_PER_STEP:
+            return decisions, True
+        misfire, cut = misfires[job_id], len(planned) == MOST_AT_ONCE
+        late, dropped = decide(planned, misfire, now, more=cut)
+        decisions += decisions_of(job_id, late, dropped, misfire)
+        more = more or cut
+    return decisions, more
+
+
+def _row(job_id: UUID, decision: Late | Dropped, misfire: Misfire) -> tuple[Any, ...]:
+    grace = timedelta(microseconds=parse_span(misfire.grace, "misfire.grace"))
+    if isinstance(decision, Dropped):
+        return job_id, decision.at, decision.reason, None, grace
+    return job_id, decision.at, None, timedelta(microseconds=decision.wait), grace
+
+
+def _misfire(job: Record, now: Instant) -> Misfire | None:
+    """The policy by which a job's missed executions are decided here. None if the planner has yet to decide about fire times that
+    were missed, too; or if only newer nodes can read the job."""
+    try:
+        misfire = read_policies(job["policies"]).misfire
+        slot = slot_of(read_schedule(job["schedule"]), job["id"])
+    except Unreadable:
+        return None
+    behind = job["cursor"] is not None and job["cursor"] + slot < misfire.live_from(now)
+    return None if behind else misfire
