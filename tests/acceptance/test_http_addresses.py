@@ -1,13 +1,16 @@
 """Where the HTTP client may go: no spelling, name, redirect or change of mind leads it inside."""
 
 import asyncio
+import errno
 import os
 import socket
 from ipaddress import IPv4Address, IPv6Address
+from typing import Any
 
 import pytest
 
 from tests.acceptance.hostile_server import OK, answering, hostile_server, inner_listener
+from tests.acceptance.http_attempts import Attempts
 from tests.acceptance.http_calls import (
     GOODBYE,
     HOME,
@@ -24,6 +27,9 @@ from tests.acceptance.http_calls import (
 from tests.support.name_server import NameServer
 from tocsin.domain.addresses import Address, AddressPolicy, parse_target_url
 from tocsin.domain.errors import Refused
+from tocsin.domain.outcome import Verdict
+from tocsin.domain.target import HttpTarget
+from tocsin.worker.targets.http_breaker import TRIP_AFTER
 from tocsin.worker.targets.http_client import HttpClient, _verify_peer
 from tocsin.worker.targets.http_exchange import DeliveryFailed, FailureKind, OutgoingRequest
 from tocsin.worker.targets.name_servers import NameServers
@@ -208,6 +214,49 @@ async def test_the_error_of_a_call_does_not_tell_where_its_name_leads(addresses:
     async with Client(lookup=leads_to(*addresses)) as client:
         failure = await failure_of(client.fetch(f"http://closed.example:{port}/"))
         assert failure.detail == "could not connect: Connection refused"
+
+
+class _NoSockets:
+    """A process that is out of file descriptors."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "socket":
+            raise OSError(errno.EMFILE, "Too many open files")
+        return getattr(socket, name)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "known.example", "silent.example"])
+@on_both_loops
+async def test_a_process_without_descriptors_blames_neither_host_nor_name(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name server that cannot be asked for lack of a socket is no failure of the name, either."""
+
+    async def lookup(name: str) -> list[Address]:
+        if name.startswith("silent"):
+            raise LookupFailed("Could not contact DNS servers", certain=False)
+        return [LOOPBACK]
+
+    monkeypatch.setattr("tocsin.worker.targets.http_client.socket", _NoSockets())
+    async with Client(lookup=lookup) as client:
+        with pytest.raises(OSError, match="Too many open files") as short:
+            await client.fetch(f"http://{host}:8080/")
+        assert short.value.errno == errno.EMFILE
+
+
+@on_both_loops
+async def test_a_lack_of_descriptors_gives_no_host_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with hostile_server(answering(OK)) as server, Client() as client:
+        attempts, target = (
+            Attempts(client, {}),
+            HttpTarget(f"http://target.example:{server.port}/", method="GET"),
+        )
+        with monkeypatch.context() as patch:
+            patch.setattr("tocsin.worker.targets.http_client.socket", _NoSockets())
+            for _ in range(2 * TRIP_AFTER):
+                with pytest.raises(OSError, match="Too many open files"):
+                    await attempts.call(target)
+        assert (await attempts.outcome(target)).verdict is Verdict.SUCCEEDED
 
 
 @on_both_loops

@@ -3,6 +3,7 @@ to the lost one does not touch the other. And whatever goes wrong around a call,
 has started ahead of its instant fires on it, if it is still ours."""
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
@@ -76,14 +77,18 @@ def claim(token: int, attempt: int = 1, run_at: Instant = START, started_at: Ins
 
 
 def play(
-    story: Callable[[Runner, Calls, Settled], Awaitable[None]], points: Failpoints | None = None
-) -> None:
-    clock, calls, settled = VirtualClock(START), Calls(), Settled()
+    story: Callable[[Runner, Calls, Settled], Awaitable[None]],
+    points: Failpoints | None = None,
+    calls: Calls | None = None,
+) -> list[Any]:
+    """Returns what was logged."""
+    clock, calls, settled = VirtualClock(START), calls or Calls(), Settled()
     runner: Any = Runner(
         {HttpTarget: calls}, settled, clock, Telemetry(), points or Failpoints(), concurrency=10
     )
-    with structlog.testing.capture_logs():
+    with structlog.testing.capture_logs() as logs:
         run_virtually(clock, story(runner, calls, settled))
+    return list(logs)
 
 
 def test_abandoning_a_lost_claim_leaves_the_new_claim_of_the_same_execution_alone() -> None:
@@ -324,3 +329,21 @@ def test_draining_waits_for_what_is_about_to_fire_and_for_its_call(in_time: bool
         assert (runner.claims(), timer.ring_at) == ([], None)
 
     play(story)
+
+
+def test_a_call_for_which_the_worker_has_no_descriptor_is_put_off_without_an_attempt() -> None:
+    """It is the worker's own trouble: said once in its log, and told as what it is."""
+
+    class Short(Calls):
+        async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
+        runner.run([claim(token) for token in range(5)])
+        await spin()
+        assert settled.verdicts == []
+        assert {waits_for for _, _, waits_for in settled.given_back} == {"descriptors"}
+        assert all(at >= START + SECOND for _, at, _ in settled.given_back)
+        assert runner.free == 10
+
+    assert [line["event"] for line in play(story, calls=Short())] == ["worker.out_of_descriptors"]

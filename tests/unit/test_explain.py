@@ -115,6 +115,7 @@ LATE: dict[str, Any] = {"state": State.SUCCEEDED, "finished_at": NOON + HOUR}
         ("tenant_limit", "its tenant was at its limit"),
         ("host", "the host of its target"),
         ("place", "busy with other executions"),
+        ("descriptors", "no file descriptor left"),
         ("version", "a newer version wrote it"),
         ("outage", "no worker was running"),
         ("worker", "vanished before starting it"),

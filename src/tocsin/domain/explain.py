@@ -36,7 +36,8 @@ _HELD: Final[dict[str, str]] = {
     Reason.SLOT: "no slot of its limit key{key} was free",
     Reason.RATE: "the rate of its limit key{key} had no room for it",
     Reason.TENANT_LIMIT: "its tenant was at its limit of executions in flight or of fires per second",
-    Reason.HOST: "the host of its target had no connection to spare or was at rest after failing",
+    Reason.HOST: "the host of its target had no connection to spare, no known address, or was at rest after failing",
+    Reason.DESCRIPTORS: "its worker had no file descriptor left for the call",
     Reason.PLACE: "the workers were busy with other executions",
     Reason.VERSION: "no worker was there that can read it: a newer version wrote it",
     Reason.OUTAGE: "no worker was running, or its worker could not reach the database",
@@ -169,7 +170,15 @@ def _queued(facts: Facts, around: Surroundings, now: Instant) -> Step:
     since = facts.waits[-1].since if facts.waits_for and facts.waits else None
     match facts.waits_for:
         case Reason.HOST:
-            words = f"The host of its target is given a rest, or has no connection to spare: the next try is at {format_instant(facts.run_at)}."
+            words = (
+                "The host of its target is given a rest, has no connection to spare, or its name has no answer yet:"
+                f" the next try is at {format_instant(facts.run_at)}."
+            )
+        case Reason.DESCRIPTORS:
+            words = (
+                "A worker had no file descriptor left for its call."
+                f" The next try is at {format_instant(facts.run_at)}."
+            )
         case Reason.TURN if facts.due_at <= now:
             words = f"It waits for an earlier execution of the job (overlap: {facts.overlap})."
         case Reason.SLOT if facts.due_at <= now:

@@ -40,17 +40,18 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the target said that it is not there any more and will not be again."""
 
 
+HOST: Final = "host"
+"""What a postponed execution waits for: its target's host, which is at rest or busy."""
+VERSION: Final = "version"
+"""What an execution waits for that this version of Tocsin cannot read: a worker that can."""
+SUCCEEDED: Final = Outcome(Verdict.SUCCEEDED)
+
+
 class Postponed(msgspec.Struct, frozen=True):
     """No attempt was made: it would have been in vain. Another start follows after `wait`."""
 
     wait: Span
-
-
-HOST: Final = "host"
-"""What a postponed execution waits for: its target's host, which is at rest."""
-VERSION: Final = "version"
-"""What an execution waits for that this version of Tocsin cannot read: a worker that can."""
-SUCCEEDED: Final = Outcome(Verdict.SUCCEEDED)
+    waits_for: str = HOST
 
 
 class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -27,6 +27,7 @@ class Reason(StrEnum):
     TENANT_LIMIT = "tenant_limit"  # its tenant's in-flight or fires-per-second limit
     HOST = "host"  # its target's host
     PLACE = "place"  # a place on a worker
+    DESCRIPTORS = "descriptors"  # a file descriptor on a worker
     VERSION = "version"  # a worker that can read it
     OUTAGE = "outage"  # a worker, or the database
     WORKER = "worker"  # another worker: the one that had claimed it died before it started it

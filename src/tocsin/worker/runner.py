@@ -19,12 +19,13 @@ from tocsin.clock import Clock
 from tocsin.domain.ids import ExecutionKey, execution_text
 from tocsin.domain.instant import SECOND, Instant, Span
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import HOST, Outcome, Postponed, Verdict
+from tocsin.domain.outcome import Outcome, Postponed, Verdict
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim, without
 from tocsin.queue.work import Work
 from tocsin.telemetry import Telemetry
 from tocsin.worker.alarm import Alarm
+from tocsin.worker.descriptors import DescriptorShortage, none_left
 from tocsin.worker.host_lines import Host
 from tocsin.worker.line_keeper import LineKeeper
 from tocsin.worker.settler import Settlement, Settler, lost_by_stopping
@@ -72,6 +73,7 @@ class Runner:
         self.line_keeper.free_places = lambda: self.free
         self.line_keeper.call = self._leave_line
         self._lines = self.line_keeper.lines
+        self._shortage = DescriptorShortage()
         self.freed: Callable[[], None] = lambda: None
         self.abandoned: Callable[[Claim], None] = lambda _: None
         """Called with a claim whose attempt is over without an outcome."""
@@ -246,7 +248,9 @@ class Runner:
         now = self._clock.now()
         if isinstance(outcome, Postponed):
             self._settler.put(
-                Settlement(claim, _CANCELLED, now, postponed_to=now + outcome.wait, waits_for=HOST)
+                Settlement(
+                    claim, _CANCELLED, now, postponed_to=now + outcome.wait, waits_for=outcome.waits_for
+                )
             )
         else:
             self._settler.put(Settlement(claim, outcome, now))
@@ -270,6 +274,8 @@ class Runner:
         except TimeoutError:
             outcome = Outcome(Verdict.TIMED_OUT, error=f"no answer within {work.timeout / SECOND:g} s")
         except Exception as error:  # noqa: BLE001 - a defect in a caller must not lose the execution
+            if none_left(error):
+                return self._shortage.put_off(self._clock.now())
             _log.error("runner.call_failed", execution=execution_text(claim.key), exc_info=error)
             outcome = Outcome(Verdict.FAILED, error=f"internal error: {type(error).__name__}")
         return outcome

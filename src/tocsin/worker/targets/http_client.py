@@ -27,6 +27,7 @@ from typing import Final
 import structlog
 
 from tocsin.domain.addresses import Address, AddressPolicy, TargetUrl, unmapped
+from tocsin.worker.descriptors import none_left
 from tocsin.worker.targets.http_connection import HttpConnection
 from tocsin.worker.targets.http_exchange import (
     Answer,
@@ -38,7 +39,7 @@ from tocsin.worker.targets.http_exchange import (
     encode_request,
 )
 from tocsin.worker.targets.http_pool import HttpPool, Origin
-from tocsin.worker.targets.resolver import Resolver
+from tocsin.worker.targets.resolver import Resolver, Unresolved
 
 _MAX_ADDRESSES_TRIED: Final = 4
 _TLS_GOODBYE_SECONDS: Final = 1.0
@@ -63,7 +64,8 @@ class HttpClient:
         self._pool = HttpPool(self._limits)
 
     async def send(self, request: OutgoingRequest) -> Answer:
-        """Deliver a request, or raise DeliveryFailed, or StillResolving if its name needs more patience."""
+        """Deliver a request, or raise DeliveryFailed; StillResolving if its name needs more patience; OSError if this process
+        has no file descriptor left."""
         data = encode_request(request)
         deadline = asyncio.get_running_loop().time() + request.total_timeout
         try:
@@ -130,6 +132,8 @@ class HttpClient:
             except TimeoutError:
                 failure = DeliveryFailed(FailureKind.TIMEOUT, f"no connection within {seconds:g} s")
             except OSError as error:
+                if none_left(error):
+                    raise
                 _log.debug("http.not_connected", host=url.host, address=str(address), error=str(error))
                 failure = DeliveryFailed(
                     FailureKind.CONNECT, f"could not connect: {reason_of(error) or type(error).__name__}"
@@ -140,11 +144,19 @@ class HttpClient:
         if url.address is not None:
             addresses: tuple[Address, ...] = (url.address,)
         else:
-            addresses = await self._resolver.resolve(url.host, patience)
+            addresses = await self._resolve(url.host, patience)
         for address in addresses:
             if reason := self._policy.refusal(url, address):
                 raise DeliveryFailed(FailureKind.REFUSED_ADDRESS, reason)
         return addresses[:_MAX_ADDRESSES_TRIED]
+
+    async def _resolve(self, host: str, patience: float | None) -> tuple[Address, ...]:
+        try:
+            return await self._resolver.resolve(host, patience)
+        except Unresolved as unresolved:
+            if not unresolved.certain:
+                socket.socket().close()  # raises if name servers were not asked for lack of a descriptor
+            raise
 
     async def _open(self, url: TargetUrl, address: Address, context: ssl.SSLContext) -> HttpConnection:
         sock = await _connect_socket(address, url.port)
