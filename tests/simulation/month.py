@@ -1,0 +1,166 @@
+"""A month of mixed work on virtual time: tenants that come and go, and all that they leave behind.
+
+Twice a day a new tenant comes with one-offs, recurring jobs that end, limits by key, idempotency keys, a backfill and API keys,
+and a process joins and vanishes. One node stays for the whole month and does everything: plans, runs, and tidies up.
+"""
+
+import random
+from typing import Any
+from uuid import UUID
+
+from tests.simulation.faults import Faults, spin
+from tests.simulation.node import SimulatedNode
+from tests.simulation.target import Target
+from tests.simulation.virtual_time import VirtualTime
+from tocsin.api.context import Context, make_context
+from tocsin.api.endpoint import Caller
+from tocsin.db.pool import Database
+from tocsin.domain.addresses import AddressPolicy
+from tocsin.domain.audit import Origin
+from tocsin.domain.backfill import Mode, Order
+from tocsin.domain.errors import OwnershipLost
+from tocsin.domain.ids import new_job_id, shard_of
+from tocsin.domain.instant import DAY, HOUR, SECOND, format_instant
+from tocsin.domain.job import Definition
+from tocsin.domain.limits import TenantLimits
+from tocsin.domain.policy import Limit, Overlap, Policies
+from tocsin.domain.schedule import Schedule, rule_of
+from tocsin.domain.target import HttpTarget, NoopTarget
+from tocsin.scheduler.backfiller import Backfiller
+from tocsin.scheduler.forgetter import Forgetter
+from tocsin.scheduler.resumer import Resumer
+from tocsin.scheduler.retention import Retention
+from tocsin.settings import Settings
+from tocsin.store.backfills import BackfillStore, NewBackfill
+from tocsin.store.control.pausing import Pausing
+from tocsin.store.forgetting import ForgettingStore
+from tocsin.store.history import HistoryStore
+from tocsin.store.jobs import NewJob
+from tocsin.store.leases import LeaseStore
+from tocsin.telemetry import Telemetry
+
+WINDOWS_A_DAY = 2
+HISTORY_DAYS = 3
+AUDIT_DAYS = 4
+SETTINGS = Settings(lease_ttl=30.0, claim_ttl=30.0, horizon=8.0, claim_ahead=2.0, concurrency=8)
+_STEPS = 3
+_LIMITS = '{"fires_per_second": 50, "in_flight": 50, "requests_per_second": 50, "pending_jobs": 100}'
+_KEY = "INSERT INTO api_keys (id, tenant_id, name, secret_hash, scopes, revoked_at) VALUES ($1, $2, $1, '', '{read}', $3)"
+
+_NOTE = (
+    "INSERT INTO audit (at, tenant_id, actor, action, object) VALUES ($1, $2, 'test', 'key.create', 'test')"
+)
+
+
+class Month:
+    """One installation, from its first day on."""
+
+    def __init__(self, database: Database, leasing: Database, time: VirtualTime) -> None:
+        self._database = database
+        self._leasing = leasing
+        self._time = time
+        self.api: Context = make_context(
+            database, time.clock, Telemetry(), AddressPolicy(), shard_count=64, lease_ttl=SETTINGS.lease_ttl
+        )
+
+    async def begin(self) -> None:
+        """Start the node that stays."""
+        clock = self._time.clock
+        faults = Faults(random.Random(1), clock.now, ttl=SETTINGS.lease_ttl)
+        faults.quiet = True
+        target = Target(1, clock)
+        target.moody = False
+        join = (self._database, self._leasing, clock, SETTINGS, faults, target)
+        self.node = await SimulatedNode.join("stays", *join)
+        self.node.leaser._heard = self.node.worker.heard
+        leases, nodes = self.node.leases, LeaseStore(self._leasing, SETTINGS.lease_ttl)
+        self.forgetter = Forgetter(
+            ForgettingStore(self._database, HISTORY_DAYS, AUDIT_DAYS), self.node.leases, clock
+        )
+        self.services: list[Any] = [
+            *(part.loop.service for part in self.node.parts),
+            Backfiller(BackfillStore(self._database), leases),
+            Resumer(Pausing(self._database, SETTINGS.horizon), leases),
+            Retention(HistoryStore(self._database), nodes, leases, HISTORY_DAYS, AUDIT_DAYS),
+        ]
+
+    async def pass_day(self, day: int) -> None:
+        """Work, and much time in which nothing is done."""
+        for half in range(WINDOWS_A_DAY):
+            await self._come(day * WINDOWS_A_DAY + half)
+            for _ in range(_STEPS):
+                await self._step()
+            await self._tidy()
+            await self._time.advance(DAY // WINDOWS_A_DAY - _STEPS * SECOND)
+
+    async def _step(self) -> None:
+        for service in self.services:
+            try:
+                await service.run_once(self._time.now())
+            except OwnershipLost:  # it slept for half a day, and joins anew
+                await service.run_once(self._time.now())
+        if (at := self.node.rings_at()) is not None and at <= self._time.now():
+            self.node.timer.ring()
+        await spin()
+        await self._time.advance(SECOND)
+
+    async def _tidy(self) -> None:
+        """As many batches as are wanted right away."""
+        again_at = 0
+        while again_at < self._time.now() + SECOND:
+            again_at = (await self.forgetter.run_once(self._time.now())).again_at or 0
+            await self._time.advance_to(min(again_at, self._time.now() + SECOND))
+
+    async def _come(self, number: int) -> None:
+        """A tenant comes, defines its jobs, and is not heard of again."""
+        row = await self._leasing.one(
+            "INSERT INTO tenants (name, limits) VALUES ($1, $2) RETURNING id", f"tenant-{number}", _LIMITS
+        )
+        tenant: int = row["id"]
+        now = self._time.now()
+        queue = f"queue-{number}"
+        for policies in (
+            Policies(),
+            Policies(limit=Limit(f"key-{number}", max_parallel=2)),
+            Policies(limit=Limit(f"rate-{number}", rate=100)),
+        ):
+            await self._once(tenant, queue, policies)
+        new = self._new(tenant, Definition(Schedule(at=format_instant(now)), NoopTarget(), queue=queue))
+        await self.api.jobs.define_once(new, f"request-{number}", b"", "{}", now)
+        ending = Schedule(every=12 * 3600.0, max_fires=2)
+        job_id = await self._recurring(tenant, ending, Policies(overlap=Overlap.SKIP))
+        pending = await self._recurring(tenant, Schedule(every=60.0), Policies())
+        fill = NewBackfill(now - 24 * HOUR, now, Mode.ALL, Order.OLDEST_FIRST, 0, 10)
+        await self.api.backfills.define(tenant, job_id, fill, 0)
+        await self._time.advance(SECOND)
+        await self.api.cancelling.cancel(tenant, pending, "over")
+        await self._visit(tenant, number)
+
+    async def _visit(self, tenant: int, number: int) -> None:
+        """What requests leave in the memory of an API process, and what vanished processes leave in the database."""
+        caller = Caller(tenant, f"key-{number}", frozenset(), limits=TenantLimits(requests_per_second=50.0))
+        self.api.throttle.admit(caller)
+        await self.api.pending.admit(tenant, 100)
+        await self._leasing.execute(_NOTE, self._time.now(), tenant)
+        await self._leasing.execute(_KEY, f"live-{number}", tenant, None)
+        await self._leasing.execute(_KEY, f"revoked-{number}", tenant, self._time.now())
+        await LeaseStore(self._leasing, SETTINGS.lease_ttl).register(f"node {number}", ("worker",), "test")
+
+    async def _once(self, tenant: int, queue: str, policies: Policies) -> None:
+        schedule = Schedule(at=format_instant(self._time.now()))
+        target = HttpTarget(f"https://{queue}.example/")
+        definition = Definition(schedule, target, policies=policies, queue=queue)
+        await self.api.jobs.define([self._new(tenant, definition)], self._time.now())
+
+    async def _recurring(self, tenant: int, schedule: Schedule, policies: Policies) -> UUID:
+        new = self._new(tenant, Definition(schedule, NoopTarget(), policies=policies))
+        await self.api.jobs.define([new], self._time.now())
+        return new.id
+
+    def _new(self, tenant: int, definition: Definition) -> NewJob:
+        now = self._time.now()
+        job_id = new_job_id(now)
+        rule = rule_of(definition.schedule)
+        fire_at = rule.next_fire(now - 1)
+        assert fire_at is not None
+        return NewJob(job_id, tenant, shard_of(job_id, 64), definition, fire_at, fire_at, Origin("test"))

@@ -1,0 +1,113 @@
+"""A month of mixed work leaves every table, and everything that processes remember, within a stated bound."""
+
+from pathlib import Path
+from typing import Final
+
+from tests.simulation.month import AUDIT_DAYS, HISTORY_DAYS, WINDOWS_A_DAY, Month
+from tests.simulation.virtual_time import START, open_on_virtual_time, run_virtually
+from tests.support.containers import containers
+from tocsin.clock import VirtualClock
+from tocsin.db.pool import Database, open_database
+
+DAYS: Final = 31
+WINDOWS: Final = DAYS * WINDOWS_A_DAY
+LIMITS_PAGE: Final = Path(__file__).parents[2] / "docs" / "operating" / "limits.md"
+KEPT: Final = WINDOWS_A_DAY * (HISTORY_DAYS + 2)
+"""Windows whose history is kept, with today and the day that is being forgotten."""
+OF_USERS: Final = 10_000
+"""What users and operators make is theirs to remove."""
+BOUNDS: Final = {
+    "jobs": 6 * (KEPT + 1),
+    "executions": 0,
+    "history": 12 * KEPT,
+    "audit": 12 * WINDOWS_A_DAY * (AUDIT_DAYS + 2),
+    "day_walks": 2,
+    "idempotency": 2 * WINDOWS_A_DAY,
+    "backfills": KEPT + 2,
+    "api_keys": WINDOWS + WINDOWS_A_DAY * (AUDIT_DAYS + 2) + 1,
+    "slots": 2 * 3,
+    "limit_rates": 2,
+    "nodes": 3,
+    "deciding": 0,
+    "lanes": 3 * WINDOWS,
+    "shards": 64,
+    "installation": 1,
+    "migrations": 100,
+    "solos": 0,
+    "limit_slots": 0,
+    "tenants": OF_USERS,
+    "queues": OF_USERS,
+    "calendars": OF_USERS,
+    "secrets": OF_USERS,
+    "webhook_secrets": OF_USERS,
+}
+PARTITIONS: Final = {"history": HISTORY_DAYS + 12, "audit": AUDIT_DAYS + 12}
+"""Past days, today, a week ahead, yesterday, the default one, and what is being forgotten."""
+
+FEW: Final = WINDOWS // 2
+"""More than this is growth: of whatever comes with each tenant there are twice as many by then."""
+REMEMBERED: Final = {
+    "Leases._held": 64,
+    "Planner._late_leases": 64,
+    "Floors._floors": 3 * WINDOWS,
+    "Floors._earlier": 3 * WINDOWS,
+    "Floors._earliest": 3 * WINDOWS,
+    "Throttle._buckets": 10_000,
+    "PendingJobs._estimates": 10_000,
+    "Slots._made": 100_000,
+}
+"""What is remembered by key, and at most how much of it; `docs/operating/limits.md` says so."""
+
+
+def test_a_month_of_mixed_work_leaves_every_table_and_every_memory_bounded(url: str) -> None:
+    clock = VirtualClock(START)
+
+    async def main() -> None:
+        database, virtual = await open_on_virtual_time(url, clock)
+        leasing = await open_database(url, name="test leases", size=1)
+        month = Month(database, leasing, virtual)
+        await month.begin()
+        for day in range(DAYS):
+            await month.pass_day(day)
+        try:
+            await _expect_worked(leasing)
+            await _expect_bounded_tables(leasing)
+            _expect_bounded_memory(month)
+        finally:
+            await leasing.close()
+            await database.close()
+
+    run_virtually(clock, main())
+
+
+async def _expect_worked(database: Database) -> None:
+    row = await database.one("SELECT count(*) AS n, count(DISTINCT tenant_id) AS tenants FROM history")
+    assert row["tenants"] >= HISTORY_DAYS * WINDOWS_A_DAY, "hardly anything ran: this proves nothing"
+    row = await database.one(
+        "SELECT count(*) AS n FROM history WHERE state NOT IN ('succeeded', 'cancelled', 'skipped')"
+    )
+    assert row["n"] == 0
+
+
+async def _expect_bounded_tables(database: Database) -> None:
+    rows = await database.fetch(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'tocsin'::regnamespace AND relkind IN ('r', 'p')"
+        " AND NOT relispartition"
+    )
+    tables = {row["relname"] for row in rows}
+    assert tables == set(BOUNDS), "each table needs a stated bound"
+    assert [table for table in tables if f"`{table}`" not in LIMITS_PAGE.read_text()] == []
+    found = {table: (await database.one(f"SELECT count(*) AS n FROM {table}"))["n"] for table in tables}
+    assert {table: n for table, n in found.items() if n > BOUNDS[table]} == {}
+    for table, most in PARTITIONS.items():
+        row = await database.one(
+            "SELECT count(*) AS n FROM pg_inherits WHERE inhparent = $1::text::regclass", table
+        )
+        assert row["n"] <= most
+        assert (await database.one(f"SELECT count(*) AS n FROM {table}_default"))["n"] == 0
+
+
+def _expect_bounded_memory(month: Month) -> None:
+    found = containers(month.node, month.api, month.forgetter, *month.services)
+    assert len(found) > 30, "the way to what the parts remember was not found"
+    assert {path: n for path, n in found.items() if n > REMEMBERED.get(path, FEW)} == {}
