@@ -66,3 +66,25 @@ def test_never_more_than_the_rate_and_a_second_of_burst_is_granted(rate: int, lo
         shares.spend([Claim()] * cap)  # type: ignore[list-item]
         taken += cap
     assert taken <= rate * (now / SECOND) + rate
+
+
+def test_rates_of_tenants_that_have_nothing_to_start_are_forgotten_and_nothing_is_lost() -> None:
+    shares = TenantShares(rank(1, [1]))
+    for tenant in range(1, 1000):
+        assert shares.caps([view(tenant, fires_per_second=2.0)], [], tenant * SECOND)[tenant] == 2
+    assert len(shares._flows) < 50
+    assert shares.caps([view(1, fires_per_second=2.0)], [], 2000 * SECOND) == {1: 2}
+
+
+def test_a_rate_that_is_used_up_is_not_forgotten_before_it_is_full_again() -> None:
+    class Claim:
+        tenant_id = 1
+
+    shares = TenantShares(rank(1, [1]))
+    slow = view(1, fires_per_second=0.01)
+    assert shares.caps([slow], [], 200 * SECOND) == {1: 1}
+    shares.spend([Claim()])  # type: ignore[list-item]
+    for tenant in range(2, 80):
+        shares.caps([view(tenant, fires_per_second=2.0)], [], (200 + tenant) * SECOND)
+    assert shares.caps([slow], [], 290 * SECOND) == {1: 0}
+    assert shares.caps([slow], [], 301 * SECOND) == {1: 1}

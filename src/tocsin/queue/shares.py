@@ -6,12 +6,17 @@ add up to the limit. When the fleet grows, a new worker waits with its share unt
 What is over a limit stays in the queue.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.queue.claims import Claim
 from tocsin.queue.lanes import LaneView
+
+_IDLE_FLOWS: Final = 16
+"""How many rates of tenants that have nothing to start are kept before the full ones are forgotten."""
 
 
 class Rank:
@@ -23,6 +28,11 @@ class Rank:
         self._patience = patience
         self._workers: Sequence[int] = ()
         self._since: float | None = None
+
+    @property
+    def since(self) -> float:
+        """When we first heard of the fleet; not yet: never."""
+        return math.inf if self._since is None else self._since
 
     def learn(self, workers: Sequence[int], now: float) -> None:
         """The ids of all live workers."""
@@ -59,6 +69,12 @@ class TenantShares:
         limited = {view.lane.tenant_id: view for view in map(self._with_defaults, views) if _is_limited(view)}
         if not limited:
             return {}
+        if len(self._flows) > len(limited) + _IDLE_FLOWS:
+            self._flows = {
+                tenant: flow
+                for tenant, flow in self._flows.items()
+                if tenant in limited or not flow.full_at(now / SECOND)
+            }
         in_flight = Counter(claim.tenant_id for claim in held if claim.tenant_id in limited)
         return {tenant: self._cap(view, in_flight[tenant], now) for tenant, view in limited.items()}
 
@@ -81,7 +97,10 @@ class TenantShares:
             caps.append(self._rank.share(view.in_flight, seconds) - in_flight)
         if view.fires_per_second:
             rate = self._rank.share(float(view.fires_per_second), seconds)
-            caps.append(self._flows.setdefault(view.lane.tenant_id, _Flow(seconds)).fill(rate, seconds))
+            flow = self._flows.get(view.lane.tenant_id)
+            if flow is None:
+                flow = self._flows[view.lane.tenant_id] = _Flow(min(self._rank.since, seconds))
+            caps.append(flow.fill(rate, seconds))
         return max(0, int(min(caps)))
 
 
@@ -90,13 +109,19 @@ def _is_limited(view: LaneView) -> bool:
 
 
 class _Flow:
-    """A token bucket that holds at most a second's worth."""
+    """A token bucket that holds at most a second's worth. One that nobody knows has filled since the worker joined the fleet,
+    so a full one may be forgotten: it will be full again."""
 
-    def __init__(self, now: float) -> None:
-        self._at = now
+    def __init__(self, empty_at: float) -> None:
+        self._at = empty_at
+        self._rate = 0.0
         self.tokens = 0.0
 
     def fill(self, rate: float, now: float) -> float:
         self.tokens = min(max(rate, 1.0), self.tokens + (now - self._at) * rate)
-        self._at = now
+        self._at, self._rate = now, rate
         return self.tokens
+
+    def full_at(self, now: float) -> bool:
+        """Whether nothing would be lost by forgetting it."""
+        return self.tokens + (now - self._at) * self._rate >= max(self._rate, 1.0)
