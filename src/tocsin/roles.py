@@ -20,6 +20,7 @@ from tocsin.api.app import Application
 from tocsin.api.auth import KeyUse
 from tocsin.api.context import Context, make_context
 from tocsin.api.server import serve
+from tocsin.background import Background
 from tocsin.clock import DatabaseClock
 from tocsin.db.migrations import check_schema, overtaken
 from tocsin.db.notices import Notices
@@ -91,6 +92,7 @@ class Node:
         self._failpoints = Failpoints.from_text(settings.failpoints)
         self._name = f"{platform.node()}:{os.getpid()}"
         self._closing: list[Callable[[], Awaitable[object]]] = []
+        self._background = Background(self._restarted)
         self._stop = asyncio.Event()
         self._refusal: Refused | None = None
 
@@ -118,8 +120,10 @@ class Node:
         _log.info(
             "node.joined", roles=list(self._roles), name=self._name, clock_uncertainty_ms=self._uncertainty()
         )
-        tasks = [asyncio.create_task(loop.run(), name=loop.service.name) for loop in loops]
-        listening = asyncio.create_task(notices.run(), name="notices")
+        for loop in loops:
+            self._background.start(loop.service.name, loop.run)
+        listening = Background(self._restarted)
+        listening.start("notices", notices.run)
         await (api or stop.wait())
         _log.info("node.draining")
         for loop in scheduler:
@@ -128,8 +132,8 @@ class Node:
             await worker.drain()
         for loop in loops:
             loop.stop()
-        await asyncio.wait(tasks, timeout=5)
-        listening.cancel()
+        await self._background.end(patience=5)
+        await listening.end(patience=0)
         if key_use:
             await self._note_last_use(key_use)
         await self._leave(leaser)
@@ -137,6 +141,9 @@ class Node:
         _log.info("node.left")
         if self._refusal is not None:
             raise self._refusal
+
+    def _restarted(self, part: str) -> None:
+        self._telemetry.parts_restarted.labels(part).inc()
 
     async def _join(self) -> tuple[Database, LeaseStore, int]:
         """Join the fleet. A database that goes away in the middle of it is tried again a few times."""

@@ -16,6 +16,7 @@ from typing import Final
 import structlog
 
 from tocsin.api.server import listen
+from tocsin.background import Background
 from tocsin.clock import system_now
 from tocsin.db.embedded import EmbeddedServer
 from tocsin.db.migrations import migrate
@@ -50,18 +51,18 @@ async def supervise(settings: Settings) -> None:
         await prepare(url, settings, announce=True)
         secret_key_file = ensure_secret_key(settings)
         children = _children(settings, url, secret_key_file, embedded=embedded is not None)
-        tasks = [asyncio.create_task(child.keep_running()) for child in children]
+        background = Background()
+        for child in children:
+            background.start(child.name, child.keep_running)
         if embedded:
-            tasks.append(asyncio.create_task(_guard(embedded)))
+            background.start("database", lambda: _guard(embedded))
         await stop.wait()
         _log.info("serve.stopping")
         api, *engines = children
         patience = settings.drain_timeout + _KILL_AFTER
         await asyncio.gather(*(engine.stop(patience) for engine in engines))
         await api.stop(patience)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await background.end(patience=0)
     finally:
         if embedded:
             await embedded.stop()
@@ -118,7 +119,7 @@ class Child:
     """One process under supervision."""
 
     def __init__(self, name: str, arguments: list[str], environment: dict[str, str]) -> None:
-        self._name = name
+        self.name = name
         self._arguments = arguments
         self._environment = environment
         self._process: asyncio.subprocess.Process | None = None
@@ -139,7 +140,7 @@ class Child:
                 return
             steady = asyncio.get_running_loop().time() - started > _STEADY
             pause = _FIRST_PAUSE if steady else min(pause * 2, _LONGEST_PAUSE)
-            _log.error("child.died", child=self._name, code=code, restart_in=pause)
+            _log.error("child.died", child=self.name, code=code, restart_in=pause)
             await asyncio.sleep(pause)
 
     async def _spawn(self) -> asyncio.subprocess.Process | None:
@@ -154,7 +155,7 @@ class Child:
                 start_new_session=True,  # Ctrl-C reaches us alone; we stop the children in order
             )
         except OSError as error:
-            _log.error("child.not_started", child=self._name, error=str(error))
+            _log.error("child.not_started", child=self.name, error=str(error))
             return None
 
     async def stop(self, patience: float) -> None:
@@ -168,7 +169,7 @@ class Child:
         try:
             await asyncio.wait_for(process.wait(), patience)
         except TimeoutError:
-            _log.warning("child.killed", child=self._name)
+            _log.warning("child.killed", child=self.name)
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()

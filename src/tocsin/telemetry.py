@@ -79,6 +79,11 @@ class Telemetry:
         self.left_for_newer = self._counter(
             "left_for_newer", "Times that something was left to nodes of a newer version, by kind", "kind"
         )
+        self.parts_restarted = self._counter(
+            "parts_restarted",
+            "Background parts that ended by themselves and were started again, by part",
+            "part",
+        )
         self.leases_lost = self._counter("leases_lost", "Shard leases that expired before they were renewed")
         self.created = self._counter("jobs_created", "Jobs created")
         self.requests = self._counter("http_requests", "API requests, by status", "status")

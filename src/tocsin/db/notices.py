@@ -14,6 +14,7 @@ from typing import Any, Final
 import structlog
 
 from tocsin.db.pool import open_connection
+from tocsin.db.trouble import translating
 from tocsin.domain.errors import Unavailable
 
 CHANNEL: Final = "tocsin"
@@ -36,7 +37,8 @@ class Notices:
         """Listen until cancelled, reconnecting with a jittered pause."""
         while True:
             try:
-                await self._listen()
+                with translating():
+                    await self._listen()
             except (Unavailable, OSError) as error:
                 _log.warning("notices.unavailable", error=str(error))
             await asyncio.sleep(random.uniform(0.3, 1.0))
