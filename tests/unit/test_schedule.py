@@ -9,12 +9,20 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tocsin.domain.errors import Refused
-from tocsin.domain.instant import DAY, HOUR, MINUTE, SECOND, Instant, format_instant, parse_instant
+from tocsin.domain.instant import DAY, HOUR, LATEST, MINUTE, SECOND, Instant, format_instant, parse_instant
 from tocsin.domain.schedule import Schedule, fire_times, read_schedule, rule_of, slot_of
 
 NOW = parse_instant("2030-06-15T12:00:00Z", "now")
 instants = st.integers(NOW - 400 * DAY, NOW + 400 * DAY)
 intervals = st.integers(1, 10_000)
+
+
+@given(intervals, st.integers(0, 20_000))
+def test_an_interval_names_no_instant_that_cannot_be_written(seconds: int, before: int) -> None:
+    rule = rule_of(Schedule(every=f"{seconds}s"))
+    for fire in fire_times(rule, rule.next_fire(LATEST - before * SECOND) or LATEST):
+        assert fire <= LATEST
+    assert rule.next_fire(LATEST) is None
 
 
 @given(intervals, instants)

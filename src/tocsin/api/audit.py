@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from tocsin.api.endpoint import CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter
+from tocsin.api.listing import listing
 from tocsin.api.wire import audit as wire
 from tocsin.api.wire.pages import CursorInstant, CursorNumber, decode_cursor, encode_cursor
 from tocsin.domain.instant import format_instant
@@ -35,7 +36,9 @@ async def list_audit(call: Call) -> wire.AuditPage:
         rows = await call.context.audit.list(only, where, after, limit)
         names = {only: call.caller.tenant}
     cursor = encode_cursor((rows[-1]["at"], rows[-1]["id"])) if len(rows) == limit else None
-    return wire.AuditPage(cursor, [_shown(row, names) for row in rows])
+    return listing(
+        wire.AuditPage, rows, lambda row: _shown(row, names), lambda row: str(row["id"]), next_cursor=cursor
+    )
 
 
 def _shown(row: Any, names: dict[int, str]) -> wire.AuditEntry:

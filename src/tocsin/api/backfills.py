@@ -4,6 +4,7 @@ from typing import Any
 
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Reply
 from tocsin.api.jobs import job_id_of, view
+from tocsin.api.listing import listing
 from tocsin.api.wire import backfills as wire
 from tocsin.api.wire.actions import Nothing
 from tocsin.api.wire.pages import CursorNumber, decode_cursor, encode_cursor
@@ -54,7 +55,7 @@ async def of_job(call: Call) -> wire.BackfillPage:
     await view(call, job_id)
     rows = await call.context.backfills.of_job(call.caller.tenant_id, job_id, before, limit)
     cursor = encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
-    return wire.BackfillPage(cursor, [_shown(row) for row in rows])
+    return listing(wire.BackfillPage, rows, _shown, lambda row: str(row["id"]), next_cursor=cursor)
 
 
 async def show(call: Call) -> wire.Backfill:

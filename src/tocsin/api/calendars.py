@@ -1,8 +1,11 @@
 """``/v1/calendars``: ranges in which jobs that name them do not fire."""
 
+from operator import itemgetter
+
 import msgspec
 
 from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.listing import listing
 from tocsin.api.wire import calendars as wire
 from tocsin.api.wire.actions import Nothing
 from tocsin.domain.blackout import CalendarRange
@@ -29,7 +32,8 @@ async def show(call: Call) -> wire.Calendar:
 
 async def list_calendars(call: Call) -> wire.Calendars:
     """All calendars."""
-    return wire.Calendars([_view(row) for row in await call.context.calendars.list(call.caller.tenant_id)])
+    rows = await call.context.calendars.list(call.caller.tenant_id)
+    return listing(wire.Calendars, rows, _view, itemgetter("name"))
 
 
 async def delete(call: Call) -> Nothing:

@@ -1,10 +1,12 @@
 """``/v1/executions`` and ``/v1/dead-letters``."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from tocsin.api.endpoint import CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter
+from tocsin.api.listing import listing
 from tocsin.api.wire import executions as wire
 from tocsin.api.wire.actions import Nothing, Reason
 from tocsin.api.wire.pages import decode_cursor, encode_cursor
@@ -95,7 +97,8 @@ async def _page(call: Call, state: State | None, *, attempts: bool = False) -> w
     if len(rows) == limit:
         last = rows[-1]
         cursor = encode_cursor((last["job_id"], last["fire_at"], last["finished_at"]))
-    return wire.ExecutionPage(cursor, [wire.execution_view(row, attempts=attempts) for row in rows])
+    view = partial(wire.execution_view, attempts=attempts)
+    return listing(wire.ExecutionPage, rows, view, wire.name_of, next_cursor=cursor)
 
 
 async def _row_now(call: Call, key: ExecutionKey) -> Any:

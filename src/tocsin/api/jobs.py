@@ -14,13 +14,14 @@ from tocsin.api.definitions import (
     stored_definition,
 )
 from tocsin.api.endpoint import CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter, Reply
+from tocsin.api.listing import listing
 from tocsin.api.quota import too_many_jobs
 from tocsin.api.wire import jobs as wire
 from tocsin.api.wire.control import CancelAnswer
-from tocsin.api.wire.executions import ExecutionPage, JobExecutionPlace, execution_view
+from tocsin.api.wire.executions import ExecutionPage, JobExecutionPlace, execution_view, name_of
 from tocsin.api.wire.pages import decode_cursor, encode_cursor
 from tocsin.domain.errors import Conflict, NotFound, Refused, Stale
-from tocsin.domain.ids import parse_job_text
+from tocsin.domain.ids import job_text, parse_job_text
 from tocsin.domain.job import MAX_NAME, Definition, check_text
 from tocsin.domain.keys import Scope
 from tocsin.store.jobs import JobFilter
@@ -75,7 +76,7 @@ async def list_jobs(call: Call) -> wire.JobPage:
     before = decode_cursor(call.query.get("cursor"), UUID)
     rows = await call.context.jobs.list(call.caller.tenant_id, where, before, limit)
     cursor = encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
-    return wire.JobPage(cursor, [wire.job_view(row) for row in rows])
+    return listing(wire.JobPage, rows, wire.job_view, lambda row: job_text(row["id"]), next_cursor=cursor)
 
 
 async def show(call: Call) -> Reply:
@@ -156,7 +157,7 @@ async def executions(call: Call) -> ExecutionPage:
         await call.context.jobs.get(call.caller.tenant_id, job_id)  # 404 unless it is there
     last = rows[-1] if len(rows) == limit else None
     cursor = None if last is None else encode_cursor((last["fire_at"], last["state"] != "skipped"))
-    return ExecutionPage(cursor, [execution_view(row) for row in rows])
+    return listing(ExecutionPage, rows, execution_view, name_of, next_cursor=cursor)
 
 
 async def view(call: Call, job_id: UUID) -> wire.Job:

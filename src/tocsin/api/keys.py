@@ -4,9 +4,11 @@ The text of a key is in the answer that makes it, and nowhere else. An operator 
 sees that tenant's keys only; one who names none sees all.
 """
 
+from operator import itemgetter
 from typing import Any
 
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint
+from tocsin.api.listing import listing
 from tocsin.api.tenants import origin_of
 from tocsin.api.wire import keys as wire
 from tocsin.api.wire.actions import Nothing, Rotation
@@ -42,7 +44,7 @@ async def list_keys(call: Call) -> wire.KeyPage:
     after = decode_cursor(call.query.get("cursor"), str)
     rows = await call.context.keys.list(call.caller.only_tenant, after, limit)
     cursor = encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
-    return wire.KeyPage(cursor, [_shown(row) for row in rows])
+    return listing(wire.KeyPage, rows, _shown, itemgetter("id"), next_cursor=cursor)
 
 
 async def show(call: Call) -> wire.Key:

@@ -1,10 +1,12 @@
 """``/v1/secrets``: values that targets name and only workers read. Written, listed by name, removed; never shown."""
 
+from operator import itemgetter
 from typing import Annotated, Any
 
 from msgspec import Meta
 
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint
+from tocsin.api.listing import listing
 from tocsin.api.wire import secrets as wire
 from tocsin.api.wire.actions import Nothing
 from tocsin.api.wire.pages import decode_cursor, encode_cursor
@@ -30,7 +32,7 @@ async def list_secrets(call: Call) -> wire.SecretPage:
     after = decode_cursor(call.query.get("cursor"), _PLACE) or ""
     rows = await call.context.secrets.list(call.caller.tenant_id, after, limit)
     cursor = encode_cursor(rows[-1]["name"]) if len(rows) == limit else None
-    return wire.SecretPage(cursor, [_view(row) for row in rows])
+    return listing(wire.SecretPage, rows, _view, itemgetter("name"), next_cursor=cursor)
 
 
 async def delete(call: Call) -> Nothing:

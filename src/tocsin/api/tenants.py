@@ -1,10 +1,13 @@
 """``/v1/tenants``: who shares the fleet, and how much of it each may use. For operators."""
 
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint
+from tocsin.api.listing import listing
 from tocsin.api.wire import tenants as wire
 from tocsin.api.wire.actions import Nothing, Reason
 from tocsin.api.wire.pages import decode_cursor, encode_cursor
@@ -33,7 +36,7 @@ async def list_tenants(call: Call) -> wire.TenantPage:
     after = decode_cursor(call.query.get("cursor"), str)
     rows = await call.context.tenants.list(after, limit)
     cursor = encode_cursor(rows[-1]["name"]) if len(rows) == limit else None
-    return wire.TenantPage(cursor, [_shown(call, row) for row in rows])
+    return listing(wire.TenantPage, rows, partial(_shown, call), itemgetter("name"), next_cursor=cursor)
 
 
 async def show(call: Call) -> wire.Tenant:

@@ -58,6 +58,8 @@ def table(columns: Sequence[tuple[str, str]]) -> Callable[[Any], None]:
 
     def view(answer: Any) -> None:
         rows(columns, answer["items"])
+        for broken in answer.get("broken", ()):
+            line(f"{broken['id']} cannot be shown: {broken['detail']}", "red")
         if answer.get("next_cursor"):
             line(f"more: --cursor {answer['next_cursor']}", "dim")
 

@@ -17,7 +17,7 @@ from uuid import UUID
 import msgspec
 
 from tocsin.domain.blackout import NO_BLACKOUTS, Blackouts, Range
-from tocsin.domain.instant import Instant, Span, parse_span
+from tocsin.domain.instant import LATEST, Instant, Span, parse_span
 from tocsin.domain.missed import Dropped, Late, Missed, judge, oldest_that_runs, still_run, why_not
 from tocsin.domain.policy import Misfire, Policies
 from tocsin.domain.schedule import Every, Rule, Schedule, blackout_dates, slot_of
@@ -176,7 +176,7 @@ class _Step:
     def due(self, fire: Instant) -> Instant:
         """When a fire time runs, if it runs."""
         end = self._terms.blackouts.end_of(fire) if self._terms.blackouts.hold else None
-        return (fire if end is None else end) + self._terms.slot
+        return min((fire if end is None else end) + self._terms.slot, LATEST)
 
     def catch_up(self, cursor: Instant, limit: int) -> Instant | None:
         """Decide missed fire times. Returns the first one left undecided."""

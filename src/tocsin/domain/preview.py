@@ -1,6 +1,7 @@
 """What a schedule will do, before anybody relies on it: fire times, words, warnings."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -110,5 +111,7 @@ def _zone_name(schedule: Schedule) -> str:
 
 
 def _shown(fire: Instant, zone: ZoneInfo) -> PreviewFire:
-    local: datetime = to_datetime(fire).astimezone(zone)
+    local: datetime = to_datetime(fire)
+    with suppress(OverflowError):  # where the zone's own year would be one that cannot be written
+        local = local.astimezone(zone)
     return PreviewFire(format_instant(fire), local.isoformat())

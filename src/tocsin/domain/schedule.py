@@ -18,6 +18,7 @@ from tocsin.domain.cron import Cron, Dst
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import (
     DAY,
+    LATEST,
     SECOND,
     Instant,
     Span,
@@ -155,25 +156,25 @@ class _Once:
 
 
 class Every:
-    """Multiples of the interval counted from the anchor: restarts and late planning cannot make it drift."""
+    """Multiples of the interval counted from the anchor: restarts and late planning cannot make it drift. They end with the
+    last instant that can be written."""
 
     def __init__(self, interval: Span, starts_at: Instant | None, ends_at: Instant | None) -> None:
         self.interval = interval
         self._anchor = starts_at or 0
         self._starts_at = starts_at
-        self._ends_at = ends_at
+        self._ends_at = LATEST if ends_at is None else ends_at
 
     def count(self, first: Instant, before: Instant) -> int:
         """How many fire times lie in [first, before), `first` being one."""
-        if self._ends_at is not None:
-            before = min(before, self._ends_at + 1)
+        before = min(before, self._ends_at + 1)
         return max(0, -(-(before - first) // self.interval))
 
     def next_fire(self, after: Instant) -> Instant | None:
         if self._starts_at is not None and after < self._starts_at:
-            return self._starts_at if self._ends_at is None or self._starts_at <= self._ends_at else None
+            return self._starts_at if self._starts_at <= self._ends_at else None
         fire = self._anchor + ((after - self._anchor) // self.interval + 1) * self.interval
-        return None if self._ends_at is not None and fire > self._ends_at else fire
+        return None if fire > self._ends_at else fire
 
 
 class _Cron:

@@ -22,7 +22,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     address: str | None
 
 
-class AuditPage(Page, frozen=True):
+class AuditPage(Page, frozen=True, kw_only=True):
     """Entries of the audit log, latest first."""
 
     items: list[AuditEntry]

@@ -54,7 +54,7 @@ class BackfillAnswer(msgspec.Struct, frozen=True):
     """The first hundred."""
 
 
-class BackfillPage(Page, frozen=True):
+class BackfillPage(Page, frozen=True, kw_only=True):
     """Backfills, newest first."""
 
     items: list[Backfill]

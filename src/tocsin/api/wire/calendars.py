@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from tocsin.api.wire.pages import Listing
 from tocsin.api.wire.scalars import Time
 from tocsin.domain.blackout import MAX_RANGES, CalendarRange
 
@@ -23,7 +24,7 @@ class Calendar(msgspec.Struct, frozen=True):
     updated_at: Time
 
 
-class Calendars(msgspec.Struct, frozen=True):
+class Calendars(Listing, frozen=True, kw_only=True):
     """All calendars of a tenant."""
 
     items: list[Calendar]

@@ -64,7 +64,7 @@ class CancelledExecution(Execution, frozen=True, kw_only=True):
     final_state: State | None
 
 
-class ExecutionPage(Page, frozen=True):
+class ExecutionPage(Page, frozen=True, kw_only=True):
     """Executions."""
 
     items: list[Execution]
@@ -97,7 +97,7 @@ def execution_view(row: Any, *, attempts: bool = False) -> Execution:
     """An execution from its row, live or finished."""
     started = _first_start(row)
     return Execution(
-        id=execution_text(ExecutionKey(row["job_id"], row["fire_at"])),
+        id=name_of(row),
         job_id=job_text(row["job_id"]),
         state=State(row["state"]),
         cause=row["cause"],
@@ -125,6 +125,11 @@ def cancelled_view(row: Any, answer: CancelResult, now: Any) -> CancelledExecuti
     final = None if now is None or now["state"] not in FINAL else State(now["state"])
     view = msgspec.structs.asdict(execution_view(row, attempts=True))
     return CancelledExecution(**view, answer=answer, final_state=final)
+
+
+def name_of(row: Any) -> str:
+    """The id of an execution."""
+    return execution_text(ExecutionKey(row["job_id"], row["fire_at"]))
 
 
 def facts_of(row: Any) -> Facts:

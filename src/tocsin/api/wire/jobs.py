@@ -123,7 +123,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None = None
 
 
-class JobPage(Page, frozen=True):
+class JobPage(Page, frozen=True, kw_only=True):
     """Jobs, newest first."""
 
     items: list[Job]

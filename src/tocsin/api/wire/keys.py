@@ -44,7 +44,7 @@ class FreshKey(msgspec.Struct, frozen=True):
     text: str
 
 
-class KeyPage(Page, frozen=True):
+class KeyPage(Page, frozen=True, kw_only=True):
     """Keys, by id."""
 
     items: list[Key]

@@ -12,17 +12,28 @@ import msgspec
 from msgspec import Meta
 
 from tocsin.domain.errors import Refused
-from tocsin.domain.instant import parse_instant
+from tocsin.domain.instant import EARLIEST
 
-# Cursors name instants. These bounds are the years that can be written; PostgreSQL's own lie beyond them.
-CursorInstant = Annotated[
-    int,
-    Meta(ge=parse_instant("0001-01-01T00:00:00Z", ""), le=parse_instant("9999-12-31T23:59:59.999999Z", "")),
-]
+# Cursors name instants. These bounds lie beyond the years that can be written, so that a broken row can end a page, and
+# before PostgreSQL's own.
+CursorInstant = Annotated[int, Meta(ge=EARLIEST, le=1 << 62)]
 CursorNumber = Annotated[int, Meta(ge=0, le=(1 << 62))]
 
 
-class Page(msgspec.Struct, frozen=True):
+class Broken(msgspec.Struct, frozen=True):
+    """Something that is there and cannot be shown: its row holds what this version cannot read."""
+
+    id: str
+    detail: str
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What listings have in common: `items`, and what would be among them if it could be shown."""
+
+    broken: list[Broken] = []
+
+
+class Page(Listing, frozen=True, kw_only=True):
     """What pages have in common."""
 
     next_cursor: str | None

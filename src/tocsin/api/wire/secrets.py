@@ -20,7 +20,7 @@ class Secret(msgspec.Struct, frozen=True):
     updated_at: Time
 
 
-class SecretPage(Page, frozen=True):
+class SecretPage(Page, frozen=True, kw_only=True):
     """Secrets, by name."""
 
     items: list[Secret]

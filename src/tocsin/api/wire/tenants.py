@@ -56,7 +56,7 @@ class Tenant(msgspec.Struct, frozen=True):
     updated_at: Time
 
 
-class TenantPage(Page, frozen=True):
+class TenantPage(Page, frozen=True, kw_only=True):
     """Tenants, by name."""
 
     items: list[Tenant]
