@@ -123,6 +123,7 @@ EXPECTED = {
     "extend": (QUEUE, {"executions_pkey"}),
     "release": (QUEUE, {"executions_pkey"}),
     "requeue": (QUEUE, {"executions_pkey"}),
+    "recall": (QUEUE, {"executions_deadline", JOB_KEY}),
     "overdue": (QUEUE, {"executions_deadline", JOB_KEY}),
     "settled": (QUEUE, set()),
     "free_slots": (QUEUE, set()),

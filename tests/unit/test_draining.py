@@ -49,7 +49,7 @@ class Queue:
 
 def settlement(token: int) -> Settlement:
     claim = Claim(
-        new_job_id(token), 1, 1, "default", 5, 1, 1, None, 1, 1, 1, 0, None, None, None, None,
+        new_job_id(token), 1, 1, "default", 5, 1, 1, None, 1, 1, 1, 0, None, None, None, None, None,
         '{"kind":"noop"}', "{}", 1, token,
     )  # fmt: skip
     return Settlement(claim, SUCCEEDED, 1)
@@ -59,7 +59,9 @@ def settlement(token: int) -> Settlement:
 def test_a_worker_that_stops_writes_down_what_came_while_a_batch_was_being_written(failing: set[int]) -> None:
     async def scenario() -> None:
         queue: Any = Queue(failing)
-        worker = Worker(queue, {}, DatabaseClock(), Settings(), Telemetry(), Failpoints(), node_id=1)
+        misfires: Any = None
+        parts = (DatabaseClock(), Settings(), Telemetry(), Failpoints())
+        worker = Worker(queue, {}, *parts, node_id=1, misfires=misfires)
         settling = asyncio.create_task(worker._settling.run())
         worker.settler.put(settlement(1))
         await queue.begun.wait()

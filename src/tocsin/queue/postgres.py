@@ -36,6 +36,7 @@ from tocsin.queue.claims import (
     keys_of,
     mark_started,
     why_late,
+    without,
 )
 from tocsin.queue.deadlines import DeadlineFloor
 from tocsin.queue.gate import Gate, solo_jobs, unless_overtaken
@@ -116,6 +117,20 @@ class PostgresQueue:
         self.slots.accept(claims)
         self._raise_floors(allotments, claims)
         return claims
+
+    async def recall(self, tokens: Sequence[int]) -> tuple[list[Claim], list[Claim]]:
+        """What claims without an answer took, and is still ours. Returns it, and apart from it what was asked to stop.
+
+        A claim is one transaction: if anything of it is found, all of it is, and so is which of the offered slots it uses.
+        """
+        rows = await self._database.fetch(_sql("recall"), self._cell, tokens)
+        claims = [Claim(*row) for row in rows]
+        if not claims:
+            return [], []
+        lost, stopped = await self.extend(claims)
+        kept = without(claims, lost)
+        self.slots.recall({claim.token for claim in claims}, kept)
+        return without(kept, stopped), stopped
 
     async def start(self, claims: Sequence[Claim]) -> list[Claim]:
         """Start claims that are to run at their instant. Those that are not returned must not run."""

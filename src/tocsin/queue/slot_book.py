@@ -84,21 +84,20 @@ class SlotBook:
 
     def accept(self, claims: Iterable[Claim]) -> None:
         """The answer to an offer: those of the claims which have been started are on slots of it; the others are idle."""
-        for claim in claims:
-            if claim.started_at is None or claim.limit_key is None:
-                continue
-            key = limit_key(claim)
-            if offered := self._offered.get(key):  # else it is ours no longer
-                self._use((key, offered.pop()), claim)
-        for key, left in self._offered.items():
-            if left:
-                self._idle.setdefault(key, []).extend(left)
-        self._offered = {}
+        offered, self._offered = self._offered, {}
+        self._share_out(offered, claims)
 
     def doubt(self, token: int) -> None:
         """The answer to an offer was lost: its slots are out of use until nothing has the claim's token any more."""
         self._doubtful[token] = _flat(self._offered)
         self._offered = {}
+
+    def recall(self, token: int, claims: Iterable[Claim]) -> None:
+        """The answer to an offer was found after all."""
+        doubtful: dict[LimitKey, list[int]] = {}
+        for key, slot in self._doubtful.pop(token, ()):
+            doubtful.setdefault(key, []).append(slot)
+        self._share_out(doubtful, claims)
 
     def resolve(self, token: int) -> None:
         """Nothing has the claim's token any more: the slots that were offered to it are idle."""
@@ -126,6 +125,17 @@ class SlotBook:
             self._busy, self._leaving, _flat(self._offered), *self._doubtful.values()
         ):
             self.add(slot)
+
+    def _share_out(self, offered: dict[LimitKey, list[int]], claims: Iterable[Claim]) -> None:
+        for claim in claims:
+            if claim.started_at is None or claim.limit_key is None:
+                continue
+            key = limit_key(claim)
+            if left := offered.get(key):  # else it is ours no longer
+                self._use((key, left.pop()), claim)
+        for key, left in offered.items():
+            if left:
+                self._idle.setdefault(key, []).extend(left)
 
     def _use(self, slot: Slot, claim: Claim) -> None:
         claim.slot = slot[1]

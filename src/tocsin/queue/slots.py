@@ -6,7 +6,7 @@ no use for it for a while. What a dead worker had comes back when all that it ha
 
 Most executions do not even have to ask: with each claim the worker offers the slots that are idle, and what is due is started
 on them by the claim itself. Until the answer has come they are nobody else's. Should it be lost, they stay out of use until
-nothing has that claim's token any more.
+the worker has found what the claim started, or nothing has that claim's token any more.
 
 A worker that was taken for dead and comes back must not use slots that are somebody else's by now. So it has them under its
 node's epoch: whatever it starts on a slot, and whatever it does about its slots, is done by a statement that proves the
@@ -120,6 +120,12 @@ class Slots:
         if self._book.has_offered:
             self._book.doubt(token)
             self._lose_track()
+
+    def recall(self, tokens: Iterable[int], claims: Sequence[Claim]) -> None:
+        """It is known after all what claims without an answer did: `claims` is all that they took and we still have."""
+        for token in tokens:
+            self._book.recall(token, [claim for claim in claims if claim.token == token])
+        self.taken()
 
     async def resolve_doubts(self) -> None:
         """Find out which slots of claims without an answer are idle. Under a new epoch: only then those claims are over."""

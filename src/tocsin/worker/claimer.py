@@ -20,7 +20,7 @@ from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span, has_passed
 from tocsin.failpoints import Failpoints
 from tocsin.queue.allotment import NO_DEFICITS, Allotment, allot
-from tocsin.queue.claims import Claim, sort_out
+from tocsin.queue.claims import Claim, sort_out, without
 from tocsin.queue.lanes import Lane, LaneView
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.queue.shares import TenantShares
@@ -31,6 +31,7 @@ from tocsin.worker.places import Places
 from tocsin.worker.runner import Runner
 from tocsin.worker.settler import Settler
 from tocsin.worker.timetable import Timetable
+from tocsin.worker.unanswered import UnansweredClaims
 from tocsin.worker.unread import LeftToOthers
 
 _LOOK_VALID: Final = 200 * MILLISECOND
@@ -83,6 +84,7 @@ class Claimer:
         self._queues = frozenset(queues)
         self._shares = shares
         self._lateness = lateness
+        self._unanswered = UnansweredClaims(queue)
         self._left = LeftToOthers(settler, runner.expire, telemetry)
         self._views: list[LaneView] = []
         self._deficits_ahead = NO_DEFICITS
@@ -101,7 +103,31 @@ class Claimer:
             self._lateness.cut_off()
             raise
 
+    async def give_back_unanswered(self, now: Instant) -> None:
+        """The worker stops: what it may hold without knowing it goes back, as if it had not been claimed."""
+        claims, stopped = await self._unanswered.ask_at_last(now)
+        self._runner.give_back(claims)
+        self._call_off(stopped, now)
+
+    async def _take_unanswered(self, now: Instant) -> None:
+        """Run what earlier claims took whose answers were lost. Where there is no place for it by now it goes back."""
+        claims, stopped = await self._unanswered.ask_if_due(now)
+        if stopped:
+            self._call_off(stopped, now)
+        if claims:
+            started = [claim for claim in claims if claim.started_at is not None]
+            too_many = started[max(0, self._runner.free) :]
+            self._runner.give_back(too_many)
+            self._shares.spend(claims)
+            self._dispatch(without(claims, too_many), now)
+
+    def _call_off(self, stopped: Sequence[Claim], now: Instant) -> None:
+        stopped, unreadable = sort_out(stopped)
+        self._left.put_back(unreadable, now)
+        self._runner.call_off(stopped)
+
     async def _run(self, now: Instant) -> Report:
+        await self._take_unanswered(now)
         if has_passed(_LOOK_VALID, self._looked_at, now) or not self._views:
             await self._look(now)
         ready = [view for view in self._views if view.next_run_at <= now + self._window(view, now)]
@@ -118,10 +144,12 @@ class Claimer:
             view.lane: now + window for view in ready if (window := self._window(view, now)) != self._ahead
         }
         late_for = self._lateness.of_lanes(ready, now)
+        token = secrets.randbits(63)
         try:
-            claims = await self._queue.claim(
-                allotments, now + self._ahead, secrets.randbits(63), now, farther, late_for
-            )
+            claims = await self._queue.claim(allotments, now + self._ahead, token, now, farther, late_for)
+        except BaseException:
+            self._unanswered.note(token, now)
+            raise
         finally:
             self._places.claiming = 0
         self._shares.spend(claims)

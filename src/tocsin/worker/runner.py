@@ -120,11 +120,12 @@ class Runner:
         late = [claim for claim in claims if claim.start_by is not None and claim.start_by <= now]
         if not late:
             return claims
-        self._give_back(late, now)
+        self.give_back(late)
         return [claim for claim in claims if claim.start_by is None or claim.start_by > now]
 
-    def _give_back(self, claims: Sequence[Claim], now: Instant) -> None:
+    def give_back(self, claims: Sequence[Claim]) -> None:
         """Undo the start of what made no call: it goes back as if it had not been claimed."""
+        now = self._clock.now()
         for claim in claims:
             self._settler.put(Settlement(claim, _CANCELLED, now, postponed_to=claim.run_at))
 
@@ -182,6 +183,11 @@ class Runner:
         reason = "not started by its latest start"
         self._settler.put(Settlement(claim, _EXPIRED, self._clock.now(), State.EXPIRED, reason))
 
+    def call_off(self, claims: Sequence[Claim]) -> None:
+        """End claims that were started and asked to stop before they made a call."""
+        for claim in claims:
+            self._settler.put(Settlement(claim, _CALLED_OFF, self._clock.now()))
+
     def stop(self, claim: Claim) -> None:
         """Cancel an attempt on request; it ends as cancelled."""
         if entry := self._tasks.get((claim.key, claim.token)):
@@ -220,7 +226,7 @@ class Runner:
                 while self._tasks:
                     await asyncio.wait([task for _, task in self._tasks.values()])
         now = self._clock.now()
-        self._give_back(self._alarm.close(), now)
+        self.give_back(self._alarm.close())
         under_way = [(claim, task) for claim, task in self._tasks.values() if not task.done()]
         for claim, task in under_way:
             del self._tasks[claim.key, claim.token]

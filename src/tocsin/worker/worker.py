@@ -12,7 +12,7 @@
                 stragglers                what was left below the floors
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 import structlog
@@ -163,20 +163,28 @@ class Worker:
         await self._starting.ended()
         self._deciding.stop()
         await self._deciding.ended()
-        held = self.timetable.pop_all() + self.misfires.give_up()
-        try:
-            if held:
-                await self._queue.release(held)
-            await self.runner.drain(self._settings.drain_timeout)
-            await self._settle_the_rest()
-            await self._queue.slots.give_back_all()
-        except Unavailable as error:
-            # What could not be written down passes its deadline and is reclaimed by others.
-            _log.warning("worker.drained_partly", error=str(error), unsettled=self.settler.backlog)
+        await self._tried(self._give_back_held())
+        await self.runner.drain(self._settings.drain_timeout)
+        await self._tried(self._settle_the_rest())
+        await self._tried(self._queue.slots.give_back_all())
         self._settling.stop()
         self._beating.stop()
         self._keeping.stop()
         self._lining.stop()
+
+    async def _tried(self, step: Awaitable[None]) -> None:
+        """A step of draining. What could not be written down passes its deadline and is reclaimed by others."""
+        try:
+            await step
+        except Unavailable as error:
+            _log.warning("worker.drained_partly", error=str(error), unsettled=self.settler.backlog)
+
+    async def _give_back_held(self) -> None:
+        """What has not started goes back, also what may have started without an answer: nothing of it was called."""
+        self.runner.give_back(self.starter.unanswered)
+        if held := self.timetable.pop_all() + self.misfires.give_up():
+            await self._queue.release(held)
+        await self.claimer.give_back_unanswered(self._clock.now())
 
     async def _settle_the_rest(self) -> None:
         """Write down every outcome. Not beside the settler's own loop: two runs share one batch, and the one that ends first
