@@ -5,26 +5,32 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt bench bench-full soak fuzz lock clean
+.PHONY: help run test check fmt dist bench bench-full soak fuzz lock clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1mmake %-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(VENV)/.run ## Start Tocsin on http://127.0.0.1:8420 with its own PostgreSQL in ./.tocsin
+run: $(VENV)/.run dashboard ## Start Tocsin on http://127.0.0.1:8420 with its own PostgreSQL in ./.tocsin
 	@$(BIN)/tocsin serve $(ARGS)
 
-test: $(VENV)/.dev ## Run the checks and every test (make test ARGS="tests/unit -k cron" for a part)
+test: $(VENV)/.dev dashboard ## Run the checks and every test (make test ARGS="tests/unit -k cron" for a part)
 	@$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-n 2 --dist loadgroup)
 
-check: $(VENV)/.dev ## Lint, types, import contracts
+check: $(VENV)/.dev ## Lint, types, import contracts, of Python and of the dashboard
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python web/build.py --check
 
 fmt: $(VENV)/.dev ## Format and fix what can be fixed
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format --quiet .
+	$(BIN)/python web/build.py --fmt
+
+dist: $(VENV)/.dev ## Build the wheel into dist/, with the dashboard in it
+	@$(BIN)/python web/build.py
+	$(BIN)/python -m hatchling build -t wheel
 
 bench: $(VENV)/.dev ## Measure this machine: the short table, beside PostgreSQL's own limits
 	$(BIN)/python -m bench $(ARGS)
@@ -42,10 +48,11 @@ lock: ## Rewrite the hashed lock files from pyproject.toml (needs uv)
 	uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/run.txt
 	uv pip compile -q --group build --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/build.txt
 	uv pip compile -q pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/dev.txt
+	uv pip compile -q --group web --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/web.txt
 	uv pip compile -q --group bench -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/bench.txt
 
 clean: ## Remove the virtual environment and caches (never data)
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) web/node_modules src/tocsin/dashboard/static .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # The stamp files make installs happen once per lock file. hatchling comes from the lock too, so that the
 # editable install fetches nothing unpinned.
@@ -69,4 +76,15 @@ $(VENV)/.dev: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
 	@echo "installing what plots need …"
 	@$(BIN)/pip install -q --require-hashes --only-binary :all: -r requirements/bench.txt
+	@touch $@
+
+# The dashboard is built once per change of its sources. Without a package registry the rest works: `/` says what is missing.
+WEB_SOURCES := web/package-lock.json web/build.py $(wildcard web/src/*.* web/src/*/*.*)
+.PHONY: dashboard
+dashboard: $(VENV)/.run
+	@$(MAKE) --no-print-directory -s $(VENV)/.dashboard || true
+
+$(VENV)/.dashboard: $(WEB_SOURCES) | $(VENV)/bin/python
+	@echo "building the dashboard …"
+	@$(BIN)/python web/build.py
 	@touch $@

@@ -19,9 +19,11 @@ import tocsin
 from tocsin.api.app import Application
 from tocsin.api.auth import KeyUse
 from tocsin.api.context import Context, make_context
+from tocsin.api.entrance import Doors, is_loopback
 from tocsin.api.server import serve
 from tocsin.background import Background
 from tocsin.clock import DatabaseClock
+from tocsin.dashboard.pages import Dashboard
 from tocsin.db.migrations import check_schema, overtaken
 from tocsin.db.notices import Notices
 from tocsin.db.pool import Database, open_database
@@ -80,6 +82,11 @@ def address_policy(settings: Settings) -> AddressPolicy:
     )
 
 
+def doors(settings: Settings) -> Doors:
+    """Under which names browsers may come."""
+    return Doors(loopback_only=is_loopback(settings.host), public_url=settings.public_url)
+
+
 class Node:
     """One process of the fleet with some of its roles."""
 
@@ -114,6 +121,7 @@ class Node:
             context = await self._context(database, notices)
             key_use = KeyUse(context.authenticator, context.keys)
             api = self._api(context, stop)
+            self._background.start("streams", lambda: _end_streams(context, stop))
 
         loops = [leasing, *scheduler, *(worker.loops if worker else [])]
         loops += [Loop(key_use, self._clock)] if key_use else []
@@ -299,6 +307,8 @@ class Node:
             defaults=self._settings.tenant_limits,
             wall=wall,
             box=secret_box(self._settings),
+            doors=doors(self._settings),
+            echo=self._settings.echo,
         )
         for word in ("keys", "tenants"):
             notices.on(word, context.authenticator.forget)
@@ -307,7 +317,7 @@ class Node:
     def _api(self, context: Context, stop: asyncio.Event) -> asyncio.Task[None]:
         settings = self._settings
         serving = serve(
-            Application(context),
+            Application(context, Dashboard(doors(settings)) if settings.dashboard else None),
             settings.host,
             settings.port,
             stop,
@@ -366,6 +376,12 @@ async def wait_for_database(url: str, stop: asyncio.Event) -> None:
         else:
             await database.close()
             return
+
+
+async def _end_streams(context: Context, stop: asyncio.Event) -> None:
+    """Open streams would hold the stop up for as long as connections get to finish."""
+    await stop.wait()
+    context.pulse.stop()
 
 
 def _wake_all(loops: Sequence[Loop]) -> Callable[[], None]:

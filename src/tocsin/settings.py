@@ -37,6 +37,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path = Path(".tocsin")
     host: str = "127.0.0.1"
     port: int = 8420
+    dashboard: bool = True
+    """Whether API processes answer browsers with the dashboard."""
+    public_url: str | None = None
+    """Where browsers find the API, if that is not where it listens: behind a proxy."""
+    echo: bool = False
+    """Whether `/v1/echo` answers test calls with what it received."""
     engines: int = 0
     """Engine processes started by `serve`; 0 means one per core."""
     share_port: bool = False
@@ -143,6 +149,8 @@ def _check(settings: Settings) -> None:
             raise Refused(str(error), field="TOCSIN_ALLOW_NETWORKS") from None
     for text in settings.name_servers:
         _check_name_server(text)
+    if settings.public_url and not settings.public_url.startswith(("http://", "https://")):
+        raise Refused("a public URL begins with https://", field="TOCSIN_PUBLIC_URL")
     if settings.database_url and not settings.database_url.startswith(("postgresql://", "postgres://")):
         raise Refused("a database URL begins with postgresql://", field="TOCSIN_DATABASE_URL")
 

@@ -18,6 +18,7 @@ import structlog
 from tocsin.api.server import listen
 from tocsin.background import Background
 from tocsin.clock import system_now
+from tocsin.dashboard.link import login_link
 from tocsin.db.embedded import EmbeddedServer
 from tocsin.db.migrations import migrate
 from tocsin.db.pool import open_database
@@ -54,6 +55,7 @@ async def supervise(settings: Settings) -> None:
         background = Background()
         for child in children:
             background.start(child.name, child.keep_running)
+        background.start("link", lambda: _show_link(url, settings))
         if embedded:
             background.start("database", lambda: _guard(embedded))
         await stop.wait()
@@ -99,6 +101,17 @@ async def _ensure_admin_key(store: KeyStore, settings: Settings, *, announce: bo
         await store.put_bootstrap(text)
         if announce:
             print(f"\n  administrator's API key (shown once, kept in {file}):\n\n    {text}\n", flush=True)  # noqa: T201
+
+
+async def _show_link(url: str, settings: Settings) -> None:
+    """A convenience: whatever is in its way is no reason to stop."""
+    try:
+        link = await login_link(url, settings)
+    except Unavailable as error:
+        _log.warning("dashboard.no_link", error=str(error))
+        return
+    if link is not None:
+        print(f"\n  dashboard (this link logs in once, for ten minutes):\n\n    {link}\n", flush=True)  # noqa: T201
 
 
 def _keep_secret(file: Path, text: str) -> None:
@@ -176,14 +189,14 @@ class Child:
 
 
 def _children(settings: Settings, url: str, secret_key_file: Path | None, *, embedded: bool) -> list[Child]:
+    at_home = embedded and settings.host in _LOOPBACK
     environment = {
         "TOCSIN_SUPERVISED": "1",
         "TOCSIN_DATABASE_URL": url,
         "TOCSIN_DATA_DIR": str(settings.data_dir),
-        # People try things at home: with the embedded database on a loopback address, loopback targets are fine.
-        "TOCSIN_ALLOW_LOOPBACK": str(
-            settings.allow_loopback or (embedded and settings.host in _LOOPBACK)
-        ).lower(),
+        # People try things at home: with the embedded database on a loopback address, loopback targets and the echo are fine.
+        "TOCSIN_ALLOW_LOOPBACK": str(settings.allow_loopback or at_home).lower(),
+        "TOCSIN_ECHO": str(settings.echo or at_home).lower(),
     }
     if secret_key_file is not None:
         environment["TOCSIN_SECRET_KEY_FILE"] = str(secret_key_file)

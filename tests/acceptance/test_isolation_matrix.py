@@ -38,6 +38,7 @@ OPERATIONS = [
     for path, verbs in CONTRACT.document["paths"].items()
     if path.startswith("/v1/")
     for method, operation in verbs.items()
+    if operation.get("security") != []  # asked before there is a key: see `test_session`
 ]
 # An operator's own things: what they tell does not depend on whom he acts for.
 OPERATORS = ("/v1/tenants", "/v1/shards", "/v1/nodes")
@@ -191,8 +192,7 @@ def test_another_tenant_finds_and_changes_nothing(
         assert answer.status == 404
     else:
         assert answer.status in (200, 201, 202, 409)
-        if "items" in answer.json():
-            assert str(matrix.names["job_id"]) not in answer.body.decode()
+        assert str(matrix.names["job_id"]) not in answer.body.decode()
 
 
 @pytest.mark.parametrize("parameter", ["job", "object", "cursor"])

@@ -199,7 +199,7 @@ class InProcessApi(Caller):
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http", "root_path": "",
             "method": method, "path": unquote(parts.path), "raw_path": parts.path.encode(),
             "query_string": parts.query.encode(), "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
-            "headers": [(b"host", b"test"), *_authorization(key), *headers],
+            "headers": [*_authorization(key), *headers, (b"host", b"test")],  # the first of a name counts
         }  # fmt: skip
         pending = [{"type": "http.request", "body": body, "more_body": False}]
         sent: list[Any] = []

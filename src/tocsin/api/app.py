@@ -18,19 +18,22 @@ from tocsin.api import (
     batch,
     calendars,
     control,
+    echo,
+    events,
     executions,
     fleet,
     jobs,
     keys,
     schedules,
+    session,
+    stats,
     tenants,
     webhook_secret,
     whoami,
 )
 from tocsin.api import secrets as secrets_of_users
-from tocsin.api.auth import TENANT_HEADER
 from tocsin.api.context import Context
-from tocsin.api.endpoint import Call, Endpoint, Reply
+from tocsin.api.endpoint import NOBODY, Call, Endpoint, Reply
 from tocsin.api.openapi import openapi_document
 from tocsin.api.outage import Outage
 from tocsin.api.problems import problem, problem_of, refused_by_decoder
@@ -45,7 +48,7 @@ from tocsin.telemetry import merge
 MAX_BODY: Final = 1024 * 1024
 _MODULES: Final = (
     jobs, batch, control, schedules, executions, backfills, calendars, secrets_of_users, webhook_secret, tenants,
-    keys, whoami, audit, fleet,
+    keys, whoami, session, stats, events, audit, fleet,
 )  # fmt: skip
 ENDPOINTS: Final[tuple[Endpoint, ...]] = tuple(one for module in _MODULES for one in module.ENDPOINTS)
 _PLAIN_ID: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
@@ -53,12 +56,17 @@ _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 
 
+Pages = Callable[[Request], Response | None]
+"""What answers browsers beside the API; None where it has nothing to say."""
+
+
 class Application:
     """Answers requests over one context, by the ASGI protocol."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, pages: Pages | None = None) -> None:
         self._context = context
         self._outage = Outage(context.clock)
+        self._pages = pages
         verbs: dict[str, dict[str, Handle]] = defaultdict(dict)
         for endpoint in ENDPOINTS:
             verbs[endpoint.path][endpoint.method] = _serve(endpoint, context)
@@ -66,6 +74,8 @@ class Application:
         verbs["/healthz"]["GET"] = _constant(_encode(Health("ok")))
         verbs["/readyz"]["GET"] = _ready(context, self._outage)
         verbs["/metrics"]["GET"] = _metrics(context)
+        if context.echo:
+            verbs[echo.PATH] = dict.fromkeys(echo.METHODS, echo.echo)
         self.routes = Routes(dict(verbs))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -90,6 +100,8 @@ class Application:
     async def _handle(self, request: Request) -> Response:
         found = self.routes.find(request.path)
         if found is None:
+            if self._pages is not None and (page := self._pages(request)) is not None:
+                return page
             return problem(404, f"no route {request.path[:200]}")
         verbs, request.parameters = found
         handle = verbs.get("GET" if request.method == "HEAD" else request.method)
@@ -106,11 +118,8 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
     known = frozenset(parameter.name for parameter in endpoint.parameters)
 
     async def serve(request: Request) -> Response:
-        headers = request.headers
-        caller = await context.authenticator.authenticate(
-            headers.get("authorization"), endpoint.scope, headers.get(TENANT_HEADER)
-        )
-        standing = context.throttle.admit(caller)
+        caller = NOBODY if endpoint.keyless else await context.entrance.admit(request, endpoint.scope)
+        standing = {} if endpoint.keyless else context.throttle.admit(caller)
         _check_path(request)
         _check_query(request, known)
         body: Any = request
@@ -120,15 +129,10 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
         trail = None
         if endpoint.changes:
             trail = Trail(context.audit, caller, endpoint, request.id, request.address)
-        call = Call(context, caller, request.parameters, request.query, headers, body, trail)
+        call = Call(context, caller, request.parameters, request.query, request.headers, body, request, trail)
         with acting_for(caller.tenant_id):
             answer = await (endpoint.handler(call) if trail is None else _changing(trail, call))
-        if not isinstance(answer, Reply):
-            return Response(_encode(answer), endpoint.status, standing, media_type="application/json")
-        status = answer.status or endpoint.status
-        return Response(
-            _encode(answer.body), status, answer.headers | standing, media_type="application/json"
-        )
+        return answer if isinstance(answer, Response) else _response(endpoint, answer, standing)
 
     return serve
 
@@ -142,6 +146,17 @@ async def _changing(trail: Trail, call: Call) -> Any:
             if changes.made and not isinstance(error, OutcomeUnknown):
                 raise OutcomeUnknown("the database did not answer to the end", why=str(error)) from error
             raise
+
+
+def _response(endpoint: Endpoint, answer: Any, standing: dict[str, str]) -> Response:
+    if not isinstance(answer, Reply):
+        return Response(_encode(answer), endpoint.status, standing, media_type="application/json")
+    status = answer.status or endpoint.status
+    response = Response(
+        _encode(answer.body), status, answer.headers | standing, media_type="application/json"
+    )
+    response.raw_headers += [(b"set-cookie", cookie.encode()) for cookie in answer.cookies]
+    return response
 
 
 def _request_id(request: Request) -> str:

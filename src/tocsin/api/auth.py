@@ -1,6 +1,7 @@
 """Who is asking: bearer keys, checked against their stored hash, remembered for a few seconds.
 
-A key is bound to its tenant. The exception is an operator's key, one with the `admin` scope: with the header
+Browsers come with the cookie of a session instead, which acts as the key that it was opened with; `entrance` decides which
+of the two a request has. A key is bound to its tenant. The exception is an operator's key, one with the `admin` scope: with the header
 `Tocsin-Tenant` it acts for the tenant of that name. What was remembered is forgotten at once when the database says
 that keys or tenants changed; should that word get lost, it is forgotten by age.
 """
@@ -19,6 +20,7 @@ from tocsin.domain.limits import TenantLimits
 from tocsin.domain.tenant import Tenant
 from tocsin.service import Report
 from tocsin.store.keys import KeyStore
+from tocsin.store.sessions import SessionStore
 from tocsin.store.tenants import TenantStore
 
 TENANT_HEADER: Final = "tocsin-tenant"
@@ -30,10 +32,18 @@ _V = TypeVar("_V")
 
 
 class Authenticator:
-    """Turns an Authorization header into a caller."""
+    """Turns an Authorization header, or a session's token, into a caller."""
 
-    def __init__(self, keys: KeyStore, tenants: TenantStore, clock: Clock, defaults: TenantLimits) -> None:
+    def __init__(
+        self,
+        keys: KeyStore,
+        tenants: TenantStore,
+        clock: Clock,
+        defaults: TenantLimits,
+        sessions: SessionStore | None = None,
+    ) -> None:
         self._keys = keys
+        self._sessions = sessions
         self._tenants = tenants
         self._clock = clock
         self.defaults = defaults
@@ -47,7 +57,13 @@ class Authenticator:
         text = text.strip()
         if kind.lower() != "bearer" or not text or len(text) > _LONGEST_KEY:
             raise Unauthorized("an API key is needed: Authorization: Bearer <key>")
-        caller = await self._caller(text)
+        return await self._permitted(await self.caller_of_key(text), scope, tenant)
+
+    async def authenticate_session(self, token: str, scope: Scope, tenant: str | None = None) -> Caller:
+        """The caller behind a session's cookie."""
+        return await self._permitted(await self._caller_of_session(token), scope, tenant)
+
+    async def _permitted(self, caller: Caller, scope: Scope, tenant: str | None) -> Caller:
         if scope not in caller.scopes and not caller.operator:
             raise Unauthorized(f"this key has no {scope} scope", status=403)
         if tenant is None:
@@ -68,20 +84,39 @@ class Authenticator:
         used, self._used = self._used, {}
         return used
 
-    async def _caller(self, text: str) -> Caller:
+    async def caller_of_key(self, text: str) -> Caller:
+        """Whom a key acts for, if it is good."""
         digest = hash_of(text)
-        now = self._clock.monotonic()
-        remembered = self._known.get(digest)
-        if remembered is not None and remembered[0] > now:
-            self._used[remembered[1].key_id] = self._clock.now()
-            return remembered[1]
+        if (known := self._remembered(digest)) is not None:
+            return known
         presented = take_apart(text)
         key = None if presented is None else await self._keys.find(presented.id)
         if key is None or not matches(text, key.secret_hash):
             raise Unauthorized("the API key is not valid")
         caller = Caller(key.tenant_id, key.id, key.scopes, key.tenant, key.limits.over(self.defaults))
-        _remember(self._known, digest, (now + _REMEMBERED_FOR, caller))
-        self._used[key.id] = self._clock.now()
+        return self._noticed(digest, caller)
+
+    async def _caller_of_session(self, token: str) -> Caller:
+        digest = b"session" + hash_of(token)  # never the digest of a key: a cookie's text is no bearer key
+        if (known := self._remembered(digest)) is not None:
+            return known
+        found = self._sessions and await self._sessions.find(token, self._clock.now())
+        if not found:
+            raise Unauthorized("the session is over; log in again")
+        limits = found.limits.over(self.defaults)
+        caller = Caller(found.tenant_id, found.key_id, found.scopes, found.tenant, limits, in_browser=True)
+        return self._noticed(digest, caller)
+
+    def _remembered(self, digest: bytes) -> Caller | None:
+        deadline, caller = self._known.get(digest, (0.0, None))
+        if caller is None or deadline <= self._clock.monotonic():
+            return None
+        self._used[caller.key_id] = self._clock.now()
+        return caller
+
+    def _noticed(self, digest: bytes, caller: Caller) -> Caller:
+        _remember(self._known, digest, (self._clock.monotonic() + _REMEMBERED_FOR, caller))
+        self._used[caller.key_id] = self._clock.now()
         return caller
 
     async def _acting_for(self, caller: Caller, name: str) -> Caller:

@@ -3,7 +3,10 @@
 import msgspec
 
 from tocsin.api.auth import Authenticator
+from tocsin.api.entrance import ANY_HOST, Doors, Entrance
+from tocsin.api.fresh import Fresh
 from tocsin.api.intake import Intake
+from tocsin.api.pulse import Pulse
 from tocsin.api.quota import PendingJobs
 from tocsin.api.throttle import Throttle
 from tocsin.clock import Clock
@@ -24,6 +27,8 @@ from tocsin.store.keys import KeyStore
 from tocsin.store.leases import LeaseStore
 from tocsin.store.resealing import Resealing
 from tocsin.store.secrets import SecretStore
+from tocsin.store.sessions import SessionStore
+from tocsin.store.stats import StatsStore
 from tocsin.store.tenants import TenantStore
 from tocsin.store.webhook_secrets import WebhookSecretStore
 from tocsin.telemetry import Telemetry
@@ -33,7 +38,8 @@ class Context(msgspec.Struct, frozen=True):
     """The API's stores and services.
 
     Those over the API's own connections see the tenant that a call acts for; `tenants`, `keys`, `resealing` and `whole_audit`
-    are over the operator's, which see all, and are only for endpoints that ask for the `admin` scope.
+    are over the operator's, which see all, and are only for endpoints that ask for the `admin` scope. `sessions` is, too: it is
+    asked by the hash of what a browser holds, before anybody knows for whom.
     """
 
     database: Database
@@ -52,6 +58,11 @@ class Context(msgspec.Struct, frozen=True):
     leases: LeaseStore
     intake: Intake
     authenticator: Authenticator
+    entrance: Entrance
+    stats: StatsStore
+    fresh: Fresh
+    pulse: Pulse
+    sessions: SessionStore
     throttle: Throttle
     pending: PendingJobs
     audit: AuditStore
@@ -63,6 +74,8 @@ class Context(msgspec.Struct, frozen=True):
     resealing: Resealing
     wall: str | None = None
     """Why row-level security does not protect this process, if it does not."""
+    echo: bool = False
+    """Whether `/v1/echo` answers."""
 
 
 def make_context(
@@ -79,11 +92,14 @@ def make_context(
     defaults: TenantLimits | None = None,
     wall: str | None = None,
     box: SecretBox | None = None,
+    doors: Doors = ANY_HOST,
+    echo: bool = False,
 ) -> Context:
     """Everything over one database. `operator` is a way into it that sees all tenants, if `database` does not; `patience`
     is how many seconds a creation waits in line."""
-    operator = operator or database
-    jobs, tenants = JobStore(database), TenantStore(operator)
+    operator, stats = operator or database, StatsStore(database)
+    jobs, tenants, sessions = JobStore(database), TenantStore(operator), SessionStore(operator)
+    authenticator = Authenticator(KeyStore(database), tenants, clock, defaults or TenantLimits(), sessions)
     return Context(
         database,
         clock,
@@ -100,7 +116,12 @@ def make_context(
         ExecutionStore(database),
         LeaseStore(database, lease_ttl),
         Intake(jobs, clock, patience),
-        Authenticator(KeyStore(database), tenants, clock, defaults or TenantLimits()),
+        authenticator,
+        Entrance(authenticator, doors),
+        stats,
+        Fresh(),
+        Pulse(stats, clock),
+        sessions,
         Throttle(clock),
         PendingJobs(tenants, clock, horizon),
         AuditStore(database),
@@ -111,4 +132,5 @@ def make_context(
         WebhookSecretStore(database, box),
         Resealing(operator, box),
         wall,
+        echo,
     )

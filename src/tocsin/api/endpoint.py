@@ -6,7 +6,7 @@ document is generated from it, and tests walk it.
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import msgspec
@@ -37,6 +37,8 @@ class Caller(msgspec.Struct, frozen=True):
     """Those in force for the tenant, defaults included."""
     tenant_named: bool = False
     """Whether an operator named the tenant to act for."""
+    in_browser: bool = False
+    """Whether it came with a session's cookie instead of a key."""
 
     @property
     def operator(self) -> bool:
@@ -49,6 +51,10 @@ class Caller(msgspec.Struct, frozen=True):
         return None if self.operator and not self.tenant_named else self.tenant_id
 
 
+NOBODY: Final = Caller(0, "", frozenset())
+"""Who asks where no key is needed."""
+
+
 class Call(msgspec.Struct, frozen=True):
     """A checked request on its way to a handler."""
 
@@ -58,6 +64,7 @@ class Call(msgspec.Struct, frozen=True):
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: Any = None
+    request: Any = None
     trail: "Trail | None" = None
     """Where the request is noted, if it changes something."""
 
@@ -111,6 +118,7 @@ class Reply(msgspec.Struct, frozen=True):
     body: Any
     status: int | None = None
     headers: dict[str, str] = {}
+    cookies: tuple[str, ...] = ()
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -140,7 +148,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     answer: Any
     scope: Scope = Scope.READ
+    keyless: bool = False
+    """Whether it is asked before there is a key or session: then the call's caller is nobody, and the handler checks."""
     status: int = 200
+    answer_kind: str = "application/json"
     other_statuses: tuple[int, ...] = ()
     """Further statuses under which the same kind of answer comes."""
     body: Any = None
@@ -160,4 +171,4 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def changes(self) -> bool:
         """Whether it changes something that users or operators own, and is noted in the audit log."""
-        return self.method != "GET" and self.scope in (Scope.WRITE, Scope.ADMIN)
+        return self.method != "GET" and self.scope in (Scope.WRITE, Scope.ADMIN) and not self.keyless

@@ -1,6 +1,5 @@
 """``/v1/executions`` and ``/v1/dead-letters``."""
 
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -76,7 +75,8 @@ async def explain_execution(call: Call) -> wire.Explanation:
     if row["state"] == State.QUEUED:
         around = await executions.surroundings(tenant_id, row["queue"])
     steps = explain(wire.facts_of(row), around, call.context.clock.now())
-    return wire.explanation(row, steps)
+    names = await call.context.jobs.names(tenant_id, {row["job_id"]})
+    return wire.explanation(row, steps, names.get(row["job_id"]))
 
 
 async def _page(call: Call, state: State | None, *, attempts: bool = False) -> wire.ExecutionPage:
@@ -97,7 +97,11 @@ async def _page(call: Call, state: State | None, *, attempts: bool = False) -> w
     if len(rows) == limit:
         last = rows[-1]
         cursor = encode_cursor((last["job_id"], last["fire_at"], last["finished_at"]))
-    view = partial(wire.execution_view, attempts=attempts)
+    names = await call.context.jobs.names(call.caller.tenant_id, {row["job_id"] for row in rows})
+
+    def view(row: Any) -> wire.Execution:
+        return wire.execution_view(row, names.get(row["job_id"]), attempts=attempts)
+
     return listing(wire.ExecutionPage, rows, view, wire.name_of, next_cursor=cursor)
 
 
@@ -110,7 +114,9 @@ async def _row_now(call: Call, key: ExecutionKey) -> Any:
 
 
 async def _view(call: Call, key: ExecutionKey) -> wire.Execution:
-    return wire.execution_view(await call.context.executions.get(call.caller.tenant_id, key), attempts=True)
+    row = await call.context.executions.get(call.caller.tenant_id, key)
+    names = await call.context.jobs.names(call.caller.tenant_id, {key.job_id})
+    return wire.execution_view(row, names.get(key.job_id), attempts=True)
 
 
 def _key(call: Call) -> ExecutionKey:

@@ -1,6 +1,7 @@
 """``/v1/jobs``: create, find, read, change, delete. What stops and starts a job is in `control`."""
 
 import hashlib
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -18,16 +19,18 @@ from tocsin.api.listing import listing
 from tocsin.api.quota import too_many_jobs
 from tocsin.api.wire import jobs as wire
 from tocsin.api.wire.control import CancelAnswer
-from tocsin.api.wire.executions import ExecutionPage, JobExecutionPlace, execution_view, name_of
+from tocsin.api.wire.executions import Execution, ExecutionPage, JobExecutionPlace, execution_view, name_of
 from tocsin.api.wire.pages import decode_cursor, encode_cursor
 from tocsin.domain.errors import Conflict, NotFound, Refused, Stale
 from tocsin.domain.ids import job_text, parse_job_text
 from tocsin.domain.job import MAX_NAME, Definition, check_text
 from tocsin.domain.keys import Scope
+from tocsin.domain.preview import explanation
 from tocsin.store.jobs import JobFilter
 
 _STATES = ("active", "paused", "completed", "cancelled")
 _TRIES = 5
+_RECENT = 20
 
 
 async def create(call: Call) -> Reply:
@@ -76,7 +79,26 @@ async def list_jobs(call: Call) -> wire.JobPage:
     before = decode_cursor(call.query.get("cursor"), UUID)
     rows = await call.context.jobs.list(call.caller.tenant_id, where, before, limit)
     cursor = encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
-    return listing(wire.JobPage, rows, wire.job_view, lambda row: job_text(row["id"]), next_cursor=cursor)
+    recent: dict[UUID, list[wire.RecentFire]] | None = None
+    if call.choice("with", ("recent",)) is not None:
+        recent = await _recent(call, [row["id"] for row in rows])
+
+    def view_of(row: Any) -> wire.Job:
+        shown = wire.job_view(row)
+        if recent is None:
+            return shown
+        words = explanation(shown.schedule)
+        return msgspec.structs.replace(shown, schedule_words=words, recent=recent.get(row["id"], []))
+
+    return listing(wire.JobPage, rows, view_of, lambda row: job_text(row["id"]), next_cursor=cursor)
+
+
+async def _recent(call: Call, ids: list[UUID]) -> dict[UUID, list[wire.RecentFire]]:
+    """The last outcomes of a page of jobs, read in one statement."""
+    found: dict[UUID, list[wire.RecentFire]] = {}
+    for row in await call.context.executions.recent(call.caller.tenant_id, ids, _RECENT):
+        found.setdefault(row["job_id"], []).append(wire.recent_fire(row))
+    return found
 
 
 async def show(call: Call) -> Reply:
@@ -157,7 +179,12 @@ async def executions(call: Call) -> ExecutionPage:
         await call.context.jobs.get(call.caller.tenant_id, job_id)  # 404 unless it is there
     last = rows[-1] if len(rows) == limit else None
     cursor = None if last is None else encode_cursor((last["fire_at"], last["state"] != "skipped"))
-    return listing(ExecutionPage, rows, execution_view, name_of, next_cursor=cursor)
+    names = await call.context.jobs.names(call.caller.tenant_id, {job_id})
+
+    def view_of(row: Any) -> Execution:
+        return execution_view(row, names.get(job_id))
+
+    return listing(ExecutionPage, rows, view_of, name_of, next_cursor=cursor)
 
 
 async def view(call: Call, job_id: UUID) -> wire.Job:
@@ -237,6 +264,7 @@ ENDPOINTS = (
             Parameter("created_to", "Only jobs created before this instant", INSTANT),
             Parameter("next_fire_from", "Only jobs whose next fire is at this instant or later", INSTANT),
             Parameter("next_fire_to", "Only jobs whose next fire is before this instant", INSTANT),
+            Parameter("with", "Add schedules in words and the last 20 outcomes", {"type": "string", "enum": ["recent"]}),
         ),
     ),
     Endpoint(

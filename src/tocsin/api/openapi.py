@@ -64,7 +64,7 @@ _SOMETIMES: Final = ("Idempotent-Replayed", *_STANDING)
 
 def openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The whole document."""
-    types = [t for e in endpoints for t in (e.body, e.answer) if t is not None]
+    types = [t for e in endpoints for t in (e.body, e.answer) if t not in (None, str)]
     _, components = msgspec.json.schema_components(
         [*types, Problem, Health], ref_template="#/components/schemas/{name}"
     )
@@ -95,7 +95,9 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "operationId": endpoint.handler.__module__.rpartition(".")[2] + "_" + endpoint.handler.__name__,
         "summary": endpoint.summary,
         "tags": [_tag(endpoint)],
-        "description": f"Needs a key with the `{endpoint.scope}` scope.",
+        "description": "Needs no key."
+        if endpoint.keyless
+        else f"Needs a key with the `{endpoint.scope}` scope.",
         "parameters": [
             *_path_parameters(endpoint),
             *_query_parameters(endpoint),
@@ -103,6 +105,8 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         ],
         "responses": {},
     }
+    if endpoint.keyless:
+        operation["security"] = []
     refusals = {*_ALWAYS, *endpoint.refusals}
     if endpoint.body is not None:
         refusals |= {400, 413}
@@ -112,7 +116,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     operation["responses"] |= _refusals(refusals)
     for status in (endpoint.status, *endpoint.other_statuses):
         headers = (*endpoint.answer_headers, *_STANDING)
-        done = _content("Done", _schema(endpoint.answer), headers=headers)
+        done = _content("Done", _schema(endpoint.answer), endpoint.answer_kind, headers)
         refused = operation["responses"].get(str(status), {"content": {}})
         operation["responses"][str(status)] = {
             **done,
@@ -193,6 +197,8 @@ def _tag(endpoint: Endpoint) -> str:
 
 
 def _schema(kind: Any) -> dict[str, Any]:
+    if kind is str:
+        return {"type": "string"}
     if get_origin(kind) is list:
         return {"type": "array", "items": _schema(get_args(kind)[0])}
     return {"$ref": f"#/components/schemas/{kind.__name__}"}

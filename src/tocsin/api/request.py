@@ -23,10 +23,11 @@ class ClientGone(Exception):
 class Request:
     """One HTTP request. Header names are lower-case; of a field given twice the first counts."""
 
-    __slots__ = ("_receive", "address", "headers", "id", "method", "parameters", "path", "query")
+    __slots__ = ("_receive", "address", "headers", "id", "method", "parameters", "path", "query", "scheme")
 
     def __init__(self, scope: Mapping[str, Any], receive: Callable[[], Awaitable[Any]]) -> None:
         self.method: str = scope["method"]
+        self.scheme: str = scope["scheme"]
         self.path: str = scope["path"]
         self.headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])

@@ -15,6 +15,7 @@ from tocsin.cli.audit import audit
 from tocsin.cli.backfills import backfills
 from tocsin.cli.bench import bench
 from tocsin.cli.calendars import calendars
+from tocsin.cli.dashboard import dashboard
 from tocsin.cli.executions import dead_letters, executions
 from tocsin.cli.fleet import nodes, shards
 from tocsin.cli.jobs import jobs
@@ -110,7 +111,7 @@ def migrate(**flags: Any) -> None:
 
 _API_COMMANDS = (
     jobs, preview, executions, backfills, calendars, secrets, webhook_secret, dead_letters, tenants,
-    keys, whoami, audit, shards, nodes, bench,
+    keys, whoami, audit, shards, nodes, dashboard, bench,
 )  # fmt: skip
 for _group in _API_COMMANDS:
     cli.add_command(_group)

@@ -1,5 +1,6 @@
 """Executions as users see them: live and finished ones in one shape, cancel, retry."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TypeAlias
 from uuid import UUID
@@ -79,6 +80,10 @@ class ExecutionStore:
             limit,
             before and before[1],
         )
+
+    async def recent(self, tenant_id: int, job_ids: Sequence[UUID], limit: int) -> Rows:
+        """The last finished executions of each of a page of jobs, latest first."""
+        return await self._database.fetch(sql("recent_of_jobs"), CELL, list(job_ids), tenant_id, limit)
 
     async def list(self, tenant_id: int, where: ExecutionFilter, after: Place | None, limit: int) -> Rows:
         """A page over live ones (newest job first), then finished ones (latest first)."""

@@ -1,6 +1,6 @@
 """Jobs: define, find, read. Changes to a job that exists are in `control`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
@@ -124,6 +124,18 @@ class JobStore:
             name,
         )
         return None if row is None else row["id"]
+
+    async def names(self, tenant_id: int, job_ids: Collection[UUID]) -> dict[UUID, str]:
+        """The names of jobs that have one, by primary key."""
+        if not job_ids:
+            return {}
+        rows = await self._database.fetch(
+            "SELECT id, name FROM jobs WHERE cell = $1 AND id = ANY ($2::uuid[]) AND tenant_id = $3 AND name IS NOT NULL",
+            CELL,
+            list(job_ids),
+            tenant_id,
+        )
+        return {row["id"]: row["name"] for row in rows}
 
     async def get(self, tenant_id: int, job_id: UUID) -> Record:
         """One job as the API shows it."""

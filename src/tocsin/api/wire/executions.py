@@ -37,6 +37,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
     id: ExecutionText
     job_id: JobText
+    job_name: str | None
     state: State
     cause: str
     queue: str
@@ -87,18 +88,19 @@ class Explanation(msgspec.Struct, frozen=True):
     steps: list[StepView]
 
 
-def explanation(row: Any, steps: Sequence[Step]) -> Explanation:
-    """An execution's row and its story."""
+def explanation(row: Any, steps: Sequence[Step], name: str | None = None) -> Explanation:
+    """An execution's row and its story, under its job's name."""
     views = [StepView(step.kind, step.words, time_of(step.since), time_of(step.until)) for step in steps]
-    return Explanation(execution_view(row, attempts=True), [step.words for step in steps], views)
+    return Explanation(execution_view(row, name, attempts=True), [step.words for step in steps], views)
 
 
-def execution_view(row: Any, *, attempts: bool = False) -> Execution:
-    """An execution from its row, live or finished."""
+def execution_view(row: Any, name: str | None = None, *, attempts: bool = False) -> Execution:
+    """An execution from its row, live or finished, under its job's name."""
     started = _first_start(row)
     return Execution(
         id=name_of(row),
         job_id=job_text(row["job_id"]),
+        job_name=name,
         state=State(row["state"]),
         cause=row["cause"],
         queue=row["queue"],

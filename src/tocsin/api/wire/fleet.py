@@ -27,6 +27,12 @@ class NodeView(msgspec.Struct, frozen=True):
     shards: int
     started_at: Time
     seen_at: Time
+    running: int | None = None
+    """Calls under way; null for a process that runs none."""
+    held: int | None = None
+    """Executions that it has claimed and that wait in its memory."""
+    saturation: float | None = None
+    """Which share of its concurrency is in use."""
 
 
 class Shards(msgspec.Struct, frozen=True):

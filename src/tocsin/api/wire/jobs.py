@@ -12,9 +12,10 @@ from msgspec import UNSET, Meta, UnsetType
 from tocsin.api.wire.pages import Page
 from tocsin.api.wire.scalars import Name, Time, time_of
 from tocsin.api.wire.schedules import WrittenSchedule
-from tocsin.domain.ids import JobText, job_text
-from tocsin.domain.instant import format_instant
+from tocsin.domain.ids import ExecutionKey, ExecutionText, JobText, execution_text, job_text
+from tocsin.domain.instant import MILLISECOND, format_instant
 from tocsin.domain.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_DESCRIPTION, MAX_TAG, MAX_TAGS, Definition
+from tocsin.domain.lifecycle import State
 from tocsin.domain.policy import (
     Limit,
     Misfire,
@@ -93,6 +94,17 @@ class MisfireView(Misfire, frozen=True, omit_defaults=False):
     """A misfire policy with its defaults spelled out."""
 
 
+class RecentFire(msgspec.Struct, frozen=True):
+    """How one of a job's last executions ended."""
+
+    id: ExecutionText
+    fire_at: Time
+    state: State
+    late_ms: float | None
+    run_ms: float | None
+    reason: str | None
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A job as it stands."""
 
@@ -121,12 +133,29 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Time
     updated_at: Time
     note: str | None = None
+    schedule_words: str | UnsetType = UNSET
+    """The schedule in words, where a listing asked for it."""
+    recent: list[RecentFire] | UnsetType = UNSET
+    """The last finished executions, latest first, where a listing asked for them."""
 
 
 class JobPage(Page, frozen=True, kw_only=True):
     """Jobs, newest first."""
 
     items: list[Job]
+
+
+def recent_fire(row: Any) -> RecentFire:
+    """A finished execution in short. Lateness is told of first attempts."""
+    started, retried = row["started_at"], row["retried"]
+    return RecentFire(
+        execution_text(ExecutionKey(row["job_id"], row["fire_at"])),
+        format_instant(row["fire_at"]),
+        State(row["state"]),
+        None if started is None or retried else (started - row["due_at"]) / MILLISECOND,
+        None if started is None else (row["finished_at"] - started) / MILLISECOND,
+        row["reason"],
+    )
 
 
 def definition_of(new: JobBody, schedule: Schedule) -> Definition:

@@ -1,0 +1,109 @@
+"""``/v1/events``: what happens, as it happens, by server-sent events.
+
+A stream is a tenant's. It ends when the process stops, when the browser goes, and when the key or session that opened it
+is not good any more: that is asked every few seconds, by the same check that every request passes.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import StreamingResponse
+
+from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.pulse import Beat, Listener
+from tocsin.domain.errors import Refused, Unavailable
+from tocsin.domain.ids import ExecutionKey, execution_text, job_text
+from tocsin.domain.instant import MILLISECOND, format_instant
+from tocsin.domain.keys import Scope
+
+_CHECKED_EVERY: Final = 5  # pulses between two looks whether the caller still may
+_PATIENCE: Final = 10.0  # seconds without a pulse, after which a comment keeps the connection open
+_MOST_TOLD: Final = 50
+_encode = msgspec.json.Encoder().encode
+
+
+class EndedEvent(msgspec.Struct, frozen=True):
+    """An execution that ended."""
+
+    id: str
+    job_id: str
+    name: str | None
+    state: str
+    reason: str | None
+    late_ms: float | None
+    run_ms: float | None
+    attempt: int
+    at: str
+
+
+async def events(call: Call) -> StreamingResponse:
+    """The stream."""
+    listener = call.context.pulse.listen(call.caller.tenant_id)
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(_stream(call, listener), headers=headers, media_type="text/event-stream")
+
+
+async def _stream(call: Call, listener: Listener) -> AsyncIterator[bytes]:
+    number = 0
+    try:
+        yield b"retry: 2000\n\n"
+        while True:
+            try:
+                beat = await asyncio.wait_for(listener.beats.get(), _PATIENCE)
+            except TimeoutError:
+                yield b": still here\n\n"
+                continue
+            number += 1
+            if beat is None or (number % _CHECKED_EVERY == 0 and not await _still_may(call)):
+                return
+            yield _event("pulse", number, _told(beat))
+    finally:
+        call.context.pulse.leave(listener)
+
+
+async def _still_may(call: Call) -> bool:
+    with contextlib.suppress(Unavailable):
+        try:
+            await call.context.entrance.admit(call.request, Scope.READ)
+        except Refused:
+            return False
+    return True
+
+
+def _told(beat: Beat) -> dict[str, Any]:
+    now, rows = beat
+    ended = [_ended(row) for row in rows[-_MOST_TOLD:]]
+    return {"now": format_instant(now), "ended": ended, "more": len(rows) > _MOST_TOLD}
+
+
+def _ended(row: Any) -> EndedEvent:
+    started, attempt = row["started_at"], row["attempt"]
+    # The start of a first attempt tells lateness; that of a later one, the wait between attempts.
+    late = None if started is None or attempt > 1 else (started - row["due_at"]) / MILLISECOND
+    ran = None if started is None else (row["finished_at"] - started) / MILLISECOND
+    return EndedEvent(
+        execution_text(ExecutionKey(row["job_id"], row["fire_at"])),
+        job_text(row["job_id"]),
+        row["name"],
+        row["state"],
+        row["reason"],
+        late,
+        ran,
+        attempt,
+        format_instant(row["finished_at"]),
+    )
+
+
+def _event(kind: str, number: int, data: Any) -> bytes:
+    return b"event: %b\nid: %d\ndata: %b\n\n" % (kind.encode(), number, _encode(data))
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="GET", path="/v1/events", handler=events, answer=str, answer_kind="text/event-stream",
+        summary="What happens, as it happens: a pulse a second with what ended",
+    ),
+)  # fmt: skip

@@ -1,0 +1,7 @@
+-- Called by StatsStore.ended_since, once a second for all tenants that are listened for. Locks nothing; one range of history_of_tenant per
+-- tenant, the newest $4 rows each. No row: nothing ended.
+SELECT r.*, j.name FROM unnest($2::integer[]) AS heard (id) CROSS JOIN LATERAL (
+    SELECT h.tenant_id, h.job_id, h.fire_at, h.state, h.reason, h.due_at, h.started_at, h.finished_at, h.attempt, h.fire_count
+    FROM history h WHERE h.tenant_id = heard.id AND h.finished_at >= $3
+    ORDER BY h.finished_at DESC LIMIT $4) AS r
+LEFT JOIN jobs j ON j.cell = $1 AND j.id = r.job_id

@@ -1,0 +1,8 @@
+-- Called by SessionStore.find, for each cookie that is not remembered. Locks nothing; primary keys only.
+-- No row: there is no such session, it is over, its key is revoked or expired, or its tenant is suspended.
+SELECT k.id, k.tenant_id, t.name AS tenant, k.scopes, t.limits, s.created_at, s.expires_at
+FROM dashboard_sessions s
+JOIN api_keys k ON k.id = s.key_id
+JOIN tenants t ON t.id = k.tenant_id
+WHERE s.token_hash = $1 AND s.kind = 'session' AND s.expires_at > tocsin_now()
+  AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > tocsin_now()) AND t.state = 'active'

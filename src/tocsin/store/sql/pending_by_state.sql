@@ -1,0 +1,5 @@
+-- Called by StatsStore.load: how many recurring jobs a tenant has, and how many are paused. Locks nothing; jobs_pending, $2 rows at most.
+-- Always one row.
+SELECT count(*)::integer AS number, (count(*) FILTER (WHERE p.state = 'paused'))::integer AS paused
+FROM (SELECT j.state FROM jobs j
+      WHERE j.tenant_id = $1 AND (j.state = 'paused' OR (j.state = 'active' AND j.kind = 'recurring')) LIMIT $2) AS p

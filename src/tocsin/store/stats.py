@@ -1,0 +1,116 @@
+"""Numbers about a tenant's work, for people who look: what waits, runs, ended, and what went wrong.
+
+Every statement is bounded, by an index and a number of rows, so that no look grows with the history or the backlog. Where
+a bound was met the answer says so: a count is "at least", a window is shorter than it was asked for.
+"""
+
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+
+from tocsin.db.pool import Database, Record
+from tocsin.domain.instant import DAY, HOUR, MINUTE, Instant, Span
+from tocsin.store.statements import CELL, sql
+
+MOST_COUNTED: Final = 10_000
+_MOST_CLAIMED: Final = 20_000
+_MOST_ENDED: Final = 5_000
+_MOST_IN_SERIES: Final = 20_000
+_MOST_JOBS: Final = 2_000
+_MOST_DEAD: Final = 10_000
+_MOST_OVERDUE: Final = 20
+_OVERDUE: Final = MINUTE
+ON_TIME_MS: Final = 1_000
+
+
+class Load(msgspec.Struct, frozen=True):
+    """How a tenant's work stands at a moment."""
+
+    due: Record
+    running: Record
+    ended: Record
+    jobs: Record
+    overdue: list[Record]
+    dead: list[Record]
+
+    @property
+    def ended_whole(self) -> bool:
+        """Whether the last hour was counted to its beginning."""
+        return bool(self.ended["rows"] < _MOST_ENDED)
+
+    @property
+    def jobs_whole(self) -> bool:
+        """Whether all recurring jobs were counted."""
+        return bool(self.jobs["number"] < _MOST_JOBS)
+
+
+class StatsStore:
+    """Looks of one tenant each."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def load(self, tenant_id: int, now: Instant) -> Load:
+        """Everything that the overview's first line says."""
+        one, many = self._database.one, self._database.fetch
+        return Load(
+            await one(sql("count_due"), CELL, tenant_id, now, MOST_COUNTED),
+            await one(sql("count_running"), CELL, tenant_id, _MOST_CLAIMED),
+            await one(sql("count_ended"), tenant_id, now - HOUR, _MOST_ENDED, ON_TIME_MS),
+            await one(sql("pending_by_state"), tenant_id, _MOST_JOBS),
+            await many(sql("overdue_jobs"), CELL, tenant_id, now - _OVERDUE, _MOST_OVERDUE),
+            await self.dead_by_error(tenant_id, now - DAY, now),
+        )
+
+    async def series(self, tenant_id: int, since: Instant, until: Instant, step: Span) -> list[Record]:
+        """How executions ended, by bucket. Each row also says how many rows were read and how far back they reach."""
+        size = timedelta(microseconds=step)
+        return await self._database.fetch(
+            sql("series_of_ended"), tenant_id, since, until, size, _MOST_IN_SERIES
+        )
+
+    async def dead_by_error(self, tenant_id: int, since: Instant, now: Instant) -> list[Record]:
+        """Dead letters by kind of error."""
+        return await self._database.fetch(sql("dead_by_error"), tenant_id, since, _MOST_DEAD, now)
+
+    async def ended_since(self, tenants: list[int], since: Instant, most: int) -> list[Record]:
+        """What ended lately, for everybody who listens, in one statement."""
+        return await self._database.fetch(sql("ended_since"), CELL, tenants, since, most)
+
+    async def upcoming(self, tenant_id: int, until: Instant, limit: int) -> list[dict[str, Any]]:
+        """The next fires of a tenant: what is planned, then the first of each job that is not."""
+        planned = await self._database.fetch(sql("upcoming_planned"), CELL, tenant_id, limit, _MOST_CLAIMED)
+        jobs = await self._database.fetch(sql("upcoming_jobs"), CELL, tenant_id, limit, until)
+        found = [
+            {
+                "at": row["run_at"],
+                "job_id": row["job_id"],
+                "name": row["name"],
+                "fire_at": row["fire_at"],
+                "attempt": row["attempt"],
+            }
+            for row in planned
+            if row["run_at"] < until
+        ]
+        found += [
+            {
+                "at": row["next_fire_at"],
+                "job_id": row["id"],
+                "name": row["name"],
+                "fire_at": None,
+                "attempt": 1,
+            }
+            for row in jobs
+        ]
+        return sorted(found, key=lambda fire: fire["at"])[:limit]
+
+
+def series_whole(rows: list[Record]) -> bool:
+    """Whether a series was read to its beginning."""
+    return not rows or bool(rows[0]["rows"] < _MOST_IN_SERIES)
+
+
+def dead_whole(rows: list[Record]) -> bool:
+    """Whether all dead letters of the range were counted."""
+    return bool(sum(row["number"] for row in rows) < _MOST_DEAD)
