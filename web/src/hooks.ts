@@ -1,0 +1,73 @@
+/** How pages get their data: shown at once if known, asked anew on arrival and with each pulse that brings news. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Known, refresh, resource, tenant } from "./api.ts";
+import { connected, news, wanted } from "./live.ts";
+
+const POLL_MS = 5000;
+const SOONEST_MS = 1000;
+
+/** The data of an address. `live` ones follow the pulse; without a stream they are asked for every few seconds. */
+export function useData<T>(path: string | null, live = true): Known<T> & { again: () => void } {
+  const store = resource<T>(path ?? "");
+  const acting = tenant.value;
+  const last = useRef(0);
+  useEffect(() => {
+    if (path === null) return;
+    last.current = Date.now();
+    void refresh(path);
+  }, [path, acting]);
+  const heard = news.value;
+  useEffect(() => {
+    if (!live || path === null || !wanted.value || document.hidden) return;
+    const wait = Math.max(0, last.current + SOONEST_MS - Date.now());
+    const timer = setTimeout(() => {
+      last.current = Date.now();
+      void refresh(path);
+    }, wait);
+    return () => clearTimeout(timer);
+  }, [heard]);
+  useEffect(() => {
+    if (!live || path === null) return;
+    const timer = setInterval(() => {
+      if (!document.hidden && wanted.value && (!connected.value || Date.now() - last.current > POLL_MS)) {
+        last.current = Date.now();
+        void refresh(path);
+      }
+    }, POLL_MS);
+    return () => clearInterval(timer);
+  }, [path, live]);
+  return { ...store.value, again: () => path !== null && void refresh(path) };
+}
+
+/** Rows that do not move under the pointer: while it is over them, new ones wait, and `waiting` says how many. */
+export function useStill<T extends { id: string }>(
+  rows: T[],
+): { shown: T[]; waiting: number; hold: object; let: () => void } {
+  const held = useRef<T[] | null>(null);
+  const [, redraw] = useState(0);
+  const fresh = new Map(rows.map((row) => [row.id, row]));
+  const shown = held.current?.map((row) => fresh.get(row.id) ?? row) ?? rows;
+  const known = new Set(shown.map((row) => row.id));
+  const waiting = held.current ? rows.filter((row) => !known.has(row.id)).length : 0;
+  const release = () => {
+    held.current = null;
+    redraw((n) => n + 1);
+  };
+  const hold = {
+    onPointerEnter: () => {
+      held.current ??= rows;
+    },
+    onPointerLeave: release,
+  };
+  return { shown, waiting, hold, let: release };
+}
+
+/** A value that settles: what it was when it had not changed for a while. */
+export function useSettled<T>(value: T, ms: number): T {
+  const [settled, settle] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => settle(value), ms);
+    return () => clearTimeout(timer);
+  }, [value, ms]);
+  return settled;
+}

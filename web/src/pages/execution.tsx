@@ -1,0 +1,163 @@
+/** One execution: its life on one axis, why it is where it is, and every attempt with what was answered. */
+import { post } from "../api.ts";
+import { useData } from "../hooks.ts";
+import { asCli, asCurl, Copy } from "../parts/copy.tsx";
+import { attempt } from "../parts/dialog.tsx";
+import { State, Time } from "../parts/marks.tsx";
+import { Part } from "../parts/notices.tsx";
+import { Gantt } from "../plots/gantt.tsx";
+import { address, go } from "../router.ts";
+import { mayWrite } from "../session.ts";
+import { duration } from "../time.ts";
+import type { AttemptView, Execution, Explanation } from "../types.ts";
+
+const FINAL = ["succeeded", "dead", "skipped", "cancelled", "expired"];
+const MOST_SHOWN = 256 * 1024;
+
+export function ExecutionDetail({ id }: { id: string }) {
+  const found = useData<Explanation>(`/executions/${id}/explain`);
+  return (
+    <Part of={found}>
+      {({ execution, explanation }) => (
+        <>
+          <p class="crumbs">
+            <a href={address("/executions")}>Executions</a> ›{" "}
+            <a href={address(`/jobs/${execution.job_id}`)}>{execution.job_name ?? execution.job_id}</a>
+          </p>
+          <div class="head wrap">
+            <h1>
+              {execution.job_name ?? "Execution"} <State state={execution.state} />
+            </h1>
+            {mayWrite.value && <Actions execution={execution} again={found.again} />}
+          </div>
+          <dl class="facts">
+            <dt>Fire time</dt>
+            <dd>
+              <Time at={execution.fire_at} /> · <Time at={execution.fire_at} far />
+            </dd>
+            <dt>Late</dt>
+            <dd>{execution.lag_ms === null ? "–" : duration(Math.max(0, execution.lag_ms))}</dd>
+            <dt>Cause</dt>
+            <dd>
+              {execution.cause} · queue {execution.queue} · attempt {execution.attempt}
+              {execution.rerun_of && (
+                <>
+                  {" "}
+                  · again <a href={address(`/executions/${execution.rerun_of}`)}>an earlier one</a>
+                </>
+              )}
+            </dd>
+            <dt>Id</dt>
+            <dd class="break">
+              <code>{execution.id}</code>
+            </dd>
+          </dl>
+          <div class="split">
+            <section class="card">
+              <h2>What happened</h2>
+              <Gantt execution={execution} />
+              {execution.attempts.map((one) => (
+                <Attempt key={one.number} attempt={one} />
+              ))}
+              {!execution.attempts.length && (
+                <p class="calm">No attempt was made{execution.reason ? `: ${execution.reason}` : " yet"}.</p>
+              )}
+            </section>
+            <section class="card why">
+              <h2>Why</h2>
+              <ol>
+                {explanation.map((sentence) => (
+                  <li key={sentence}>{sentence}</li>
+                ))}
+              </ol>
+            </section>
+          </div>
+          <div class="foot">
+            <Copy
+              curl={asCurl("GET", `/executions/${execution.id}`)}
+              cli={asCli("executions", "show", execution.id)}
+            />
+          </div>
+        </>
+      )}
+    </Part>
+  );
+}
+
+function Actions({ execution, again }: { execution: Execution; again: () => void }) {
+  const { id, state } = execution;
+  const act = async (verb: string, words: string) => {
+    const done = await attempt(post<Execution>(`/executions/${id}/${verb}`), (answer) =>
+      answer.cancel_requested ? "It is running and was asked to stop." : words,
+    );
+    if (done && done.id !== id) go(`/executions/${done.id}`);
+    else again();
+  };
+  return (
+    <div class="actions">
+      {["dead", "expired", "cancelled"].includes(state) && (
+        <button
+          type="button"
+          class="primary"
+          onClick={() => void act("retry", "It gets another round of attempts.")}
+        >
+          Retry
+        </button>
+      )}
+      {FINAL.includes(state) && (
+        <button type="button" onClick={() => void act("rerun", "Runs again, as a new execution.")}>
+          Run again
+        </button>
+      )}
+      {!FINAL.includes(state) && (
+        <button
+          type="button"
+          class="danger"
+          onClick={() => void act("cancel", "Cancelled: it does not start.")}
+        >
+          Cancel
+        </button>
+      )}
+    </div>
+  );
+}
+
+function Attempt({ attempt: one }: { attempt: AttemptView }) {
+  const detail = one.detail as { status?: number; headers?: Record<string, string>; body?: unknown } | null;
+  const verdict = one.verdict ?? "running";
+  const mark = verdict === "succeeded" || verdict === "running" || verdict === "cancelled" ? verdict : "dead";
+  return (
+    <details class="attempt" open={one.verdict !== "succeeded"}>
+      <summary>
+        <b>#{one.number}</b> <State state={mark} />
+        <span class="grow">{one.error ?? (detail?.status ? `answered ${detail.status}` : "")}</span>
+        <small>
+          {one.duration_ms === null ? "" : duration(one.duration_ms)} {one.node ? `· node ${one.node}` : ""}
+        </small>
+      </summary>
+      {detail?.headers && Object.keys(detail.headers).length > 0 && (
+        <dl class="headers">
+          {Object.entries(detail.headers).map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      {detail?.body !== undefined && detail.body !== "" && <pre>{pretty(detail.body)}</pre>}
+    </details>
+  );
+}
+
+/** An answer as text, never as anything else; JSON with its lines in order, numbers as they were sent. */
+function pretty(body: unknown): string {
+  const text = typeof body === "string" ? body : JSON.stringify(body, null, 2);
+  const shown = text.slice(0, MOST_SHOWN);
+  if (!/^\s*[[{]/.test(shown) || /\d{16}/.test(shown)) return shown;
+  try {
+    return JSON.stringify(JSON.parse(shown), null, 2);
+  } catch {
+    return shown;
+  }
+}

@@ -1,0 +1,86 @@
+/** What is said instead of data: nothing yet, nothing that matches, something wrong. Each says what to do next. */
+import type { ComponentChildren } from "preact";
+import type { Known, Refused } from "../api.ts";
+import { duration, tick } from "../time.ts";
+
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <svg viewBox="0 0 64 64" aria-hidden="true">
+        <path d="M32 10c-9 0-16 7-16 16v12l-5 8h42l-5-8V26c0-9-7-16-16-16zM26 50a6 6 0 0 0 12 0z" />
+      </svg>
+      <h3>{title}</h3>
+      {children}
+    </div>
+  );
+}
+
+export function Trouble({ error, again }: { error: Refused; again?: (() => void) | undefined }) {
+  const { status, detail, hint, request_id } = error.problem;
+  return (
+    <div class="trouble" role="alert">
+      <strong>{TITLES[status] ?? "This did not work"}</strong>
+      <p>
+        {detail}
+        {hint ? ` — ${hint}` : ""}
+      </p>
+      {request_id && (
+        <p>
+          Quote the request id <code>{request_id}</code>.
+        </p>
+      )}
+      {again && (
+        <button type="button" onClick={again}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+const TITLES: Record<number, string> = {
+  0: "No answer",
+  403: "This key may not do that",
+  404: "There is nothing under this address",
+  409: "Not possible now",
+  412: "Somebody else changed it",
+  422: "Something is wrong in the request",
+  429: "Too many requests",
+  500: "A defect of ours",
+  503: "The database is away",
+};
+
+/** A part of a page: its data, or what stands in the way. One that fails does not take its page along. */
+export function Part<T>({
+  of,
+  children,
+}: {
+  of: Known<T> & { again: () => void };
+  children: (data: T) => ComponentChildren;
+}) {
+  if (of.data !== null) {
+    return (
+      <div class={of.error ? "stale" : undefined}>
+        {of.error && <Stale since={of.at} />}
+        {children(of.data)}
+      </div>
+    );
+  }
+  if (of.error) return <Trouble error={of.error} again={of.again} />;
+  return <Skeleton />;
+}
+
+function Stale({ since }: { since: number }) {
+  tick.value;
+  return <p class="age">as it was {duration(Date.now() - since)} ago</p>;
+}
+
+export function Skeleton() {
+  return (
+    <div class="skeleton" aria-busy="true">
+      <i />
+      <i />
+      <i />
+    </div>
+  );
+}

@@ -1,0 +1,136 @@
+/** The life of an execution on one axis: the wait until it was due, each attempt, the pauses between. Grows while it runs. */
+
+import { clock, duration, now, tick, zoneName } from "../time.ts";
+import type { AttemptView, Execution } from "../types.ts";
+import { type Axis, ticks, x } from "./axis.ts";
+import { useWidth } from "./history.tsx";
+
+const ROW = 30;
+const TOP = 8;
+
+interface Span {
+  from: number;
+  to: number;
+  kind: string;
+  words: string;
+}
+
+/** What happened when. Pure, so that it can be reasoned about: waits, attempts, and the gaps between them. */
+export function spansOf(execution: Execution, at: number): Span[] {
+  const due = Date.parse(execution.due_at);
+  const spans: Span[] = [];
+  let cursor = due;
+  for (const attempt of execution.attempts) {
+    if (!attempt.started_at) continue;
+    const started = Date.parse(attempt.started_at);
+    if (started - cursor >= 0) {
+      const kind = attempt.number === 1 ? "wait" : "backoff";
+      spans.push({
+        from: cursor,
+        to: started,
+        kind,
+        words: `${kind === "wait" ? "late" : "pause"} ${duration(started - cursor)}`,
+      });
+    }
+    const ended = attempt.finished_at ? Date.parse(attempt.finished_at) : Math.max(at, started);
+    spans.push({
+      from: started,
+      to: ended,
+      kind: attempt.verdict ?? "running",
+      words: wordsOf(attempt, ended - started),
+    });
+    cursor = ended;
+  }
+  if (!execution.finished_at && execution.state !== "running") {
+    const until = Math.max(Date.parse(execution.run_at), at);
+    if (until > cursor)
+      spans.push({ from: cursor, to: until, kind: "backoff", words: `waits ${duration(until - cursor)}` });
+  }
+  return spans;
+}
+
+function wordsOf(attempt: AttemptView, took: number): string {
+  const status = (attempt.detail as { status?: number } | null)?.status;
+  return `#${attempt.number} ${status ?? attempt.verdict ?? "running"} · ${duration(took)}`;
+}
+
+export function Gantt({ execution }: { execution: Execution }) {
+  const [box, width] = useWidth();
+  if (!execution.finished_at) tick.value;
+  const spans = spansOf(execution, now());
+  if (!spans.length) return null;
+  const from = spans[0]!.from;
+  const until = Math.max(spans[spans.length - 1]!.to, from + 1);
+  const margin = (until - from) * 0.03;
+  const axis: Axis = { from: from - margin, to: until + margin, width };
+  const attempts = spans.filter((span) => span.kind !== "wait" && span.kind !== "backoff");
+  const height = TOP + ROW * Math.max(1, attempts.length) + 26;
+  let row = -1;
+  return (
+    <figure class="plot gantt">
+      <div ref={box}>
+        {width > 0 && (
+          <svg
+            viewBox={`0 0 ${width} ${height}`}
+            width={width}
+            height={height}
+            role="img"
+            aria-label={spans.map((span) => span.words).join(", ")}
+          >
+            {spans.map((span) => {
+              const gap = span.kind === "wait" || span.kind === "backoff";
+              if (!gap) row += 1;
+              return (
+                <Bar
+                  key={`${span.from}${span.kind}`}
+                  span={span}
+                  axis={axis}
+                  row={gap ? row + 1 : row}
+                  rows={attempts.length}
+                />
+              );
+            })}
+            {ticks(axis, zoneName(), 90).map((at) => (
+              <g key={at}>
+                <line class="tick" x1={x(axis, at)} x2={x(axis, at)} y1={TOP} y2={height - 20} />
+                <text class="label middle" x={Math.min(width - 30, Math.max(30, x(axis, at)))} y={height - 6}>
+                  {until - from < 5000 ? `+${duration(Math.max(0, Math.round(at - from)))}` : clock(at)}
+                </text>
+              </g>
+            ))}
+          </svg>
+        )}
+      </div>
+    </figure>
+  );
+}
+
+function Bar({ span, axis, row, rows }: { span: Span; axis: Axis; row: number; rows: number }) {
+  const left = x(axis, span.from);
+  const wide = Math.max(2, x(axis, span.to) - left);
+  const y = TOP + ROW * Math.min(row, Math.max(0, rows - 1));
+  const gap = span.kind === "wait" || span.kind === "backoff";
+  const outside = left + wide + 130 > axis.width && left > 140;
+  return (
+    <g class={`span k-${span.kind}`}>
+      <title>{span.words}</title>
+      <rect
+        x={left}
+        y={gap ? y + ROW / 2 - 2 : y + 4}
+        width={wide}
+        height={gap ? 4 : ROW - 8}
+        rx={gap ? 2 : 4}
+      />
+      {!gap && (
+        <text
+          class="label"
+          x={outside ? left - 6 : left + wide + 6}
+          y={y + ROW / 2 + 4}
+          text-anchor={outside ? "end" : "start"}
+        >
+          {span.words}
+        </text>
+      )}
+    </g>
+  );
+}

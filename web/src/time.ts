@@ -1,0 +1,89 @@
+/** Instants and durations in words. "Now" is the database's clock: the offset of the browser's is learned from answers. */
+import { computed, signal } from "@preact/signals";
+import { place } from "./router.ts";
+
+const offset = signal(0);
+/** A tick a second, for everything that counts towards now. */
+export const tick = signal(0);
+setInterval(() => {
+  if (!document.hidden) tick.value += 1;
+}, 1000);
+
+export function heardNow(text: string): void {
+  const learned = Date.parse(text) - Date.now();
+  if (Math.abs(learned - offset.peek()) > 250) offset.value = learned;
+}
+
+export function now(): number {
+  return Date.now() + offset.value;
+}
+
+/** `UTC`, `local`, or the name of a zone: the address first, then what was chosen last. */
+export const zone = computed(() => place.value.query.get("zone") ?? localStorage.getItem("zone") ?? "local");
+
+export function zoneName(): string {
+  return zone.value === "local" ? Intl.DateTimeFormat().resolvedOptions().timeZone : zone.value;
+}
+
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+function format(options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
+  const key = JSON.stringify([zoneName(), options]);
+  let found = formats.get(key);
+  if (!found) {
+    found = new Intl.DateTimeFormat("en-GB", { timeZone: zoneName(), hourCycle: "h23", ...options });
+    formats.set(key, found);
+  }
+  return found;
+}
+
+const CLOCK: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
+const DAY: Intl.DateTimeFormatOptions = { weekday: "short", day: "numeric", month: "short" };
+
+export const clock = (at: number) => format(CLOCK).format(at);
+export const minute = (at: number) => format({ hour: "2-digit", minute: "2-digit" }).format(at);
+export const day = (at: number) => format(DAY).format(at);
+
+/** A time as short as it is clear: without the day if it is today's. */
+export function moment(text: string): string {
+  const at = Date.parse(text);
+  return day(at) === day(now()) ? clock(at) : `${day(at)} ${minute(at)}`;
+}
+
+/** Everything about an instant, for whoever points at it. */
+export function whole(text: string): string {
+  const at = Date.parse(text);
+  const local = format({ ...DAY, year: "numeric", ...CLOCK, timeZoneName: "short" }).format(at);
+  return `${local}\n${text}\n${distance(at)}`;
+}
+
+/** How far an instant is from now: "in 5 s", "3 min ago". */
+export function distance(at: number): string {
+  const away = at - now();
+  if (Math.abs(away) < 1000) return "now";
+  return away > 0 ? `in ${duration(away)}` : `${duration(-away)} ago`;
+}
+
+const UNITS: [number, string][] = [
+  [86_400_000, "d"],
+  [3_600_000, "h"],
+  [60_000, "min"],
+  [1000, "s"],
+];
+
+/** A length of time with at most two units: "1 h 30 min", "2.4 s", "7 ms". */
+export function duration(ms: number): string {
+  if (ms < 1) return ms <= 0 ? "0 ms" : `${ms.toFixed(1)} ms`;
+  if (ms < 1000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+  if (ms < 10_000) return `${(ms / 1000).toFixed(1).replace(/\.0$/, "")} s`;
+  for (const [index, [size, name]] of UNITS.entries()) {
+    if (ms < size) continue;
+    const next = UNITS[index + 1];
+    const rest = next ? Math.floor((ms % size) / next[0]) : 0;
+    const first = `${Math.floor(ms / size)} ${name}`;
+    return rest && next ? `${first} ${rest} ${next[1]}` : first;
+  }
+  return `${Math.round(ms)} ms`;
+}
+
+export const count = (n: number, capped = false) => n.toLocaleString("en") + (capped ? "+" : "");
