@@ -31,7 +31,7 @@ def types() -> str:
 
 
 def _declared(name: str, schema: dict[str, Any]) -> str:
-    if schema.get("type") == "object" and "properties" in schema:
+    if schema.get("type") == "object" and schema.get("properties"):
         return f"export interface {name} {_fields(schema)}\n"
     return f"export type {name} = {_type(schema)};\n"
 
@@ -57,7 +57,7 @@ def _type(schema: dict[str, Any]) -> str:
     if kind == "array":
         return f"Array<{_type(schema.get('items', {}))}>"
     if kind == "object":
-        return _fields(schema) if "properties" in schema else "Record<string, unknown>"
+        return _fields(schema) if schema.get("properties") else "Record<string, unknown>"
     if isinstance(kind, list):
         return " | ".join(_PLAIN[one] for one in kind)
     return _PLAIN.get(kind or "", "unknown")

@@ -99,7 +99,10 @@ def _install(node: list[str], needed: str) -> None:
         return
     parts = ["--omit=dev"] if needed == "esbuild" else []
     path = f"{Path(node[0]).parent}{os.pathsep}{os.environ['PATH']}"  # npm starts `node` by name
-    _run([*node[:1], os.path.realpath(node[1]), "ci", "--ignore-scripts", "--silent", *parts], PATH=path)
+    _run(
+        [*node[:1], os.path.realpath(node[1]), "ci", "--ignore-scripts", "--loglevel=error", *parts],
+        PATH=path,
+    )
 
 
 def _bundle() -> None:

@@ -117,6 +117,35 @@ export interface CancelAnswer {
   job: Job | null;
   cancelled: number;
   asked_to_stop: number;
+  not_retried: number;
+}
+
+export type CancelResult = "cancel_requested" | "cancelled";
+
+export interface CancelledExecution {
+  id: string;
+  job_id: string;
+  job_name: string | null;
+  state: State;
+  cause: string;
+  queue: string;
+  priority: number;
+  fire_at: string;
+  due_at: string;
+  run_at: string;
+  started_at: string | null;
+  finished_at: string | null;
+  lag_ms: number | null;
+  attempt: number;
+  reason: string | null;
+  cancel_requested: boolean;
+  rerun_of: string | null;
+  backfill: number | null;
+  fire_until: string | null;
+  fire_count: number;
+  attempts: Array<AttemptView>;
+  answer: CancelResult;
+  final_state: State | null;
 }
 
 export interface ClientTls {
@@ -213,6 +242,7 @@ export interface ExecutionPage {
 export interface Explanation {
   execution: Execution;
   explanation: Array<string>;
+  steps: Array<StepView>;
 }
 
 export interface FreshKey {
@@ -447,6 +477,7 @@ export interface NodeView {
   name: string;
   roles: Array<string>;
   version: string;
+  schema: number | null;
   alive: boolean;
   shards: number;
   started_at: string;
@@ -464,7 +495,7 @@ export interface NoopTarget {
   kind: "noop";
 }
 
-export type Nothing = {}
+export type Nothing = Record<string, unknown>;
 
 export interface OAuth2Auth {
   kind: "oauth2";
@@ -652,6 +683,13 @@ export interface SkipAnswer {
 }
 
 export type State = "cancelled" | "claimed" | "dead" | "expired" | "queued" | "running" | "skipped" | "succeeded";
+
+export interface StepView {
+  kind: string;
+  words: string;
+  from: string | null;
+  to: string | null;
+}
 
 export interface Summary {
   now: string;

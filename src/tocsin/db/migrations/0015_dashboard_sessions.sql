@@ -1,4 +1,7 @@
--- Who is logged in to the dashboard. A row is a ticket, good for one login, or a session, good until it expires; only
+-- Who is logged in to the dashboard.
+-- runs beside: 0008
+
+-- A row is a ticket, good for one login, or a session, good until it expires; only
 -- the hash of its text is kept. It is bound to a key and counts for nothing once the key does: see store/sql/find_session.sql.
 CREATE TABLE dashboard_sessions (
     token_hash bytea PRIMARY KEY,

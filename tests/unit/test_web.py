@@ -1,0 +1,67 @@
+"""The sources of the dashboard against the API, and their own tests of pure code."""
+
+import importlib.util
+import shutil
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+WEB = Path(__file__).parents[2] / "web"
+
+
+def script(name: str) -> ModuleType:
+    """One of the scripts beside the sources."""
+    spec = importlib.util.spec_from_file_location(name, WEB / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_dashboards_types_are_those_of_the_api() -> None:
+    written = (WEB / "src" / "types.ts").read_text()
+    assert script("api_types").types() == written, "run .venv/bin/python web/api_types.py"
+
+
+def test_the_lock_file_has_an_integrity_for_every_package_and_names_no_host() -> None:
+    lock = (WEB / "package-lock.json").read_text()
+    assert lock.count('"integrity": "sha512-') == lock.count('"node_modules/')
+    assert "://" not in lock.replace("https://opencollective.com", "").replace("https://github.com", "")
+
+
+def test_without_node_or_a_wheel_the_build_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build = script("build")
+    monkeypatch.setattr(build.shutil, "which", lambda _: None)
+    monkeypatch.setattr(build, "_wheel_home", lambda: None)
+    monkeypatch.setattr(build, "_run", lambda *_, **__: None)
+    monkeypatch.setattr(build.sys, "argv", ["build.py"])
+    with pytest.raises(SystemExit, match="no Node 20"):
+        build.main()
+
+
+@pytest.mark.skipif(
+    shutil.which("node") is None or not list(WEB.glob("node_modules/@esbuild/*/bin/esbuild")),
+    reason="the dashboard's packages are not installed",
+)
+def test_the_dashboards_own_tests_pass(tmp_path: Path) -> None:
+    esbuild = next(WEB.glob("node_modules/@esbuild/*/bin/esbuild"))
+    tests = sorted(map(str, WEB.glob("src/**/*.test.ts")))
+    bundle = [
+        str(esbuild),
+        *tests,
+        "--bundle",
+        "--platform=node",
+        "--format=esm",
+        f"--outdir={tmp_path}",
+        "--out-extension:.js=.mjs",
+    ]
+    subprocess.run([*bundle, "--log-level=error"], cwd=WEB, check=True)
+    done = subprocess.run(
+        ["node", "--test", *map(str, tmp_path.glob("*.mjs"))], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
