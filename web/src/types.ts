@@ -409,6 +409,7 @@ export interface Misfire {
   lookback: string | number;
   max: number;
   pace: string | number;
+  grace: string | number;
 }
 
 export type MisfirePolicy = "fire_all" | "fire_once" | "skip";
@@ -418,6 +419,7 @@ export interface MisfireView {
   lookback: string | number;
   max: number;
   pace: string | number;
+  grace: string | number;
 }
 
 export type Mode = "all" | "missing";
