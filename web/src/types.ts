@@ -25,6 +25,7 @@ export interface AuditEntry {
 }
 
 export interface AuditPage {
+  broken: Array<Broken>;
   next_cursor: string | null;
   items: Array<AuditEntry>;
 }
@@ -55,6 +56,7 @@ export interface BackfillAnswer {
 }
 
 export interface BackfillPage {
+  broken: Array<Broken>;
   next_cursor: string | null;
   items: Array<Backfill>;
 }
@@ -80,6 +82,11 @@ export interface BatchItem {
 export interface BearerAuth {
   kind: "bearer";
   token: string | SecretRef;
+}
+
+export interface Broken {
+  id: string;
+  detail: string;
 }
 
 export interface Bucket {
@@ -110,6 +117,7 @@ export interface CalendarRanges {
 }
 
 export interface Calendars {
+  broken: Array<Broken>;
   items: Array<Calendar>;
 }
 
@@ -235,6 +243,7 @@ export interface Execution {
 }
 
 export interface ExecutionPage {
+  broken: Array<Broken>;
   next_cursor: string | null;
   items: Array<Execution>;
 }
@@ -322,6 +331,7 @@ export interface JobBody {
 }
 
 export interface JobPage {
+  broken: Array<Broken>;
   next_cursor: string | null;
   items: Array<Job>;
 }
@@ -358,6 +368,7 @@ export interface Key {
 }
 
 export interface KeyPage {
+  broken: Array<Broken>;
   next_cursor: string | null;
   items: Array<Key>;
 }
@@ -639,6 +650,7 @@ export interface Secret {
 }
 
 export interface SecretPage {
+  broken: Array<Broken>;
   next_cursor: string | null;
   items: Array<Secret>;
 }
@@ -718,6 +730,7 @@ export interface Tenant {
 }
 
 export interface TenantPage {
+  broken: Array<Broken>;
   next_cursor: string | null;
   items: Array<Tenant>;
 }
