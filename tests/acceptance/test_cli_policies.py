@@ -104,7 +104,7 @@ def test_every_option_of_create_reaches_the_definition(tocsin: Cli, name: str) -
         "--queue", "mail", "--priority", "0", "--tag", "a", "--tag", "b",
         "--max-attempts", "3", "--initial-backoff", "2s", "--max-backoff", "1m", "--backoff-multiplier", "3",
         "--backoff-jitter", "0", "--retry-on", "network", "--retry-on", "404", "--misfire", "fire_all", "--lookback", "2h", "--misfire-max", "7",
-        "--misfire-pace", "1s", "--overlap", "skip",
+        "--misfire-pace", "1s", "--misfire-grace", "90s", "--overlap", "skip",
         "--limit-key", "smtp", "--limit-parallel", "2", "--limit-rate", "10", "--limit-per", "1m",
     )  # fmt: skip
     expected = {
@@ -127,7 +127,7 @@ def test_every_option_of_create_reaches_the_definition(tocsin: Cli, name: str) -
         "tags": ["a", "b"],
         "retry": {"max_attempts": 3, "initial_backoff": "2s", "max_backoff": "1m", "multiplier": 3.0, "jitter": 0.0,
                   "on": ["network", "404"]},
-        "misfire": {"policy": "fire_all", "lookback": "2h", "max": 7, "pace": "1s"},
+        "misfire": {"policy": "fire_all", "lookback": "2h", "max": 7, "pace": "1s", "grace": "90s"},
         "overlap": "skip",
         "limit": {"key": "smtp", "max_parallel": 2, "rate": 10, "per": "1m"},
     }  # fmt: skip

@@ -329,7 +329,7 @@ class TestPreview:
 
 class TestControl:
     def test_resume_foretells_with_dry_run_what_it_then_does(self, api: InProcessApi) -> None:
-        job = api.create(schedule={"every": "1s"}, misfire={"policy": "fire_all", "max": 2})
+        job = api.create(schedule={"every": "1s"}, misfire={"policy": "fire_all", "max": 2, "grace": 1})
         path = f"/v1/jobs/{job['id']}"
         assert api.post(path + "/pause", {"reason": "for a look"}).json()["job"]["state"] == "paused"
         api.fetch(
@@ -339,11 +339,11 @@ class TestControl:
         foretold = api.post(path + "/resume", {"dry_run": True}).json()
         assert foretold["dry_run"] is True
         assert foretold["job"]["state"] == "paused"
-        assert (foretold["fired"], len(foretold["fire_times"])) == (2, 2)
-        assert foretold["skipped"] in (9, 10)
+        assert foretold["fired"] == len(foretold["fire_times"]) in (3, 4), "two, and what is within its grace"
+        assert foretold["skipped"] in (7, 8)
         done = api.post(path + "/resume").json()
         assert done["job"]["state"] == "active"
-        assert done["fired"] == 2
+        assert done["fired"] in (3, 4)
         assert done["skipped"] in (foretold["skipped"], foretold["skipped"] + 1)
 
     def test_a_backfill_foretells_counts_lists_shows_and_can_be_cancelled(self, api: InProcessApi) -> None:

@@ -21,6 +21,7 @@ from tocsin.scheduler.reclaimer import Reclaimer
 from tocsin.scheduler.resumer import Resumer
 from tocsin.settings import Settings
 from tocsin.store.backfills import BackfillStore, NewBackfill
+from tocsin.store.misfires import MisfireStore
 from tocsin.store.plans import PlanStore
 from tocsin.store.unread import Unread
 from tocsin.telemetry import Telemetry
@@ -45,6 +46,7 @@ def worker_of(shop: Workshop, telemetry: Telemetry | None = None, node_id: int =
         telemetry or Telemetry(),
         Failpoints(),
         node_id=node_id,
+        misfires=MisfireStore(shop.database),
     )
     VirtualTimer(shop.time.clock, worker.runner)
     return worker
