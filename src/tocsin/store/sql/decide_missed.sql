@@ -14,7 +14,7 @@ WITH asked AS MATERIALIZED (
     ) AS m
     JOIN executions e ON e.cell = ANY (ARRAY[m.cell]) AND e.job_id = m.job_id AND e.fire_at = m.fire_at
     WHERE e.started_at IS NULL AND e.attempt = 1 AND e.missed_after IS NOT NULL
-    ORDER BY m.job_id, e.has_floor DESC, m.fire_at
+    ORDER BY e.has_floor DESC, m.job_id, m.fire_at
     FOR UPDATE OF e
 ), dropped AS (
     DELETE FROM executions e USING asked a WHERE e.ctid = a.ctid AND a.reason IS NOT NULL

@@ -1,0 +1,123 @@
+"""All statements take executions in one order, whatever order they are given: what holds a job's turn first, by job, then the
+rest by job and fire time. So no two of them ever wait for each other.
+
+Each is stopped at the second of three rows: it must have the first, and must not have touched the third.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.overlap import Place, take, tell
+from tests.support.postgres import Cluster
+from tocsin.domain.ids import ExecutionKey
+from tocsin.domain.instant import HOUR, SECOND
+from tocsin.queue.claims import Again, Claim, Finish
+from tocsin.queue.postgres import PostgresQueue
+from tocsin.store.control.cancelling import Cancelling
+from tocsin.store.control.firing import Firing
+from tocsin.store.control.pausing import Pausing
+from tocsin.store.executions import ExecutionStore
+
+Change = Callable[[], Awaitable[Any]]
+
+
+@pytest.fixture(scope="module")
+def url(cluster: Cluster) -> Iterator[str]:
+    url = cluster.new_database()
+    yield url
+    cluster.drop(url)
+
+
+async def takes_in_order(place: Place, order: list[ExecutionKey], change: Change) -> None:
+    """Stop a change at each row but the first, and look which others it has."""
+    for number, stop_at in enumerate(order[1:], 1):
+        async with place.database.transaction() as session:
+            await session.execute(
+                "SELECT FROM executions WHERE job_id = $1 AND fire_at = $2 FOR UPDATE", *stop_at
+            )
+            changing = asyncio.ensure_future(change())
+            await place.until(lambda: place.waiting_for_locks(1))
+            rows = await place.database.fetch("SELECT job_id, fire_at FROM executions FOR UPDATE SKIP LOCKED")
+            free = [key for key in order if key in {(row["job_id"], row["fire_at"]) for row in rows}]
+            changing.cancel()  # and what it did is undone, before it can go on
+            await asyncio.gather(changing, return_exceptions=True)
+            await place.until(lambda: none_waits(place))
+            assert free == order[number + 1 :], f"stopped at row {number}"
+
+
+async def none_waits(place: Place) -> bool:
+    return not await place.waiting_for_locks(1)
+
+
+def changes(place: Place, worker: PostgresQueue, claims: list[Claim]) -> dict[str, Change]:
+    """What workers do to claims, given in the wrong order."""
+    now = place.clock.now()
+    started = [msgspec.structs.replace(claim, started_at=claim.started_at or now) for claim in claims]
+    ended = [Finish(claim, "succeeded", now) for claim in started]
+    return {
+        "start": lambda: worker.start(claims),
+        "release": lambda: worker.release(claims),
+        "extend": lambda: worker.extend(started),
+        "finish": lambda: worker.finish(ended),
+        "succeed": lambda: worker.succeed(started, now),
+        "retry": lambda: worker.retry([Again(end.claim, now, "{}", end) for end in ended]),
+        "postpone": lambda: worker.postpone([Again(end.claim, now, None, end) for end in ended]),
+    }
+
+
+@pytest.mark.parametrize("way", ["start", "release", "extend", "finish", "succeed", "retry", "postpone"])
+def test_plain_executions_are_taken_by_job_and_fire_time(url: str, way: str) -> None:
+    async def story(place: Place) -> None:
+        one, other = sorted(await place.define("allow", 2))
+        now = place.clock.now()
+        times = await place.fire(one, now + HOUR, 2)
+        await place.fire(other, now + HOUR - SECOND)
+        worker = await place.worker(1, claim_ttl=HOUR / SECOND)
+        claims = await take(place, worker, 3, ahead=2 * HOUR)
+        if way not in ("start", "release"):
+            assert len(await worker.start(claims)) == 3
+        claims.sort(key=lambda claim: claim.key, reverse=True)
+        order = [
+            ExecutionKey(one, times[0]),
+            ExecutionKey(one, times[1]),
+            ExecutionKey(other, now + HOUR - SECOND),
+        ]
+        await takes_in_order(place, order, changes(place, worker, claims)[way])
+
+    tell(url, story)
+
+
+@pytest.mark.parametrize("way", ["extend", "finish", "decide", "cancel job", "cancel", "pause", "skip next"])
+def test_what_holds_a_turn_is_taken_before_everything_else(url: str, way: str) -> None:
+    async def story(place: Place) -> None:
+        plain, solo = (*await place.define("allow"), *await place.define("queue"))
+        now = place.clock.now()
+        [late] = await place.fire(solo, now - SECOND)
+        worker = await place.worker(1, claim_ttl=HOUR / SECOND)
+        [holder] = await place.start_what_is_ready(worker)
+        [early] = await place.fire(solo, now - 5 * SECOND)
+        [at] = await place.fire(plain, now - 5 * SECOND)
+        claims = {claim.job_id: claim for claim in await take(place, worker, 2)}
+        waiting, other = claims[solo], claims[plain]
+        assert (holder.fire_at, waiting.started_at, plain < solo) == (late, None, True)
+        ended = [Finish(waiting, "expired", now), Finish(other, "dead", now), Finish(holder, "dead", now)]
+        key = ExecutionKey(solo, early)
+        change = {
+            "extend": lambda: worker.extend([waiting, other, holder]),
+            "finish": lambda: worker.finish(ended),
+            "decide": lambda: worker.start_gated([waiting], place.clock.now()),
+            "cancel job": lambda: Cancelling(place.database).cancel(1, solo, "no more"),
+            "cancel": lambda: ExecutionStore(place.database).cancel(1, key, "no more"),
+            "pause": lambda: Pausing(place.database, 45).pause(1, solo, None),
+            "skip next": lambda: Firing(place.database).skip_next(1, solo),
+        }[way]
+        order = [ExecutionKey(solo, late), ExecutionKey(plain, at), key]
+        if way not in ("extend", "finish"):
+            order.remove((plain, at))
+        await takes_in_order(place, order, change)
+
+    tell(url, story)
