@@ -62,10 +62,12 @@ class Slots:
         """Keys that had too few slots since the last sweep."""
         self._used: set[LimitKey] = set()
         """Keys that something ran under since the last sweep."""
+        self._unwoken: Counter[LimitKey] = Counter()
+        """Slots that were freed, by key, and nobody was woken for yet."""
         self._owed = False
         """Whether somebody may wait for slots that were offered to a claim just then."""
         self.taken: Callable[[], None] = lambda: None
-        """Called when we have more slots than before."""
+        """Called when we have more slots than before, or when there is more to do about them."""
 
     @property
     def held(self) -> bool:
@@ -182,7 +184,9 @@ class Slots:
         """Give back the slots of workers that are gone. Returns how many."""
         await self._database.execute(_sql("fence_nodes"), self._cell)
         rows = await self._database.fetch(_sql("heal_slots"), self._cell)
-        await self._wake_for((tenant_id, key) for tenant_id, key in rows)
+        # Also for those whose slots were freed by a worker that died before it could wake them.
+        waiting = await self._database.fetch(_sql("waiting_keys"), self._cell)
+        await self._wake([(tenant_id, key, _ANY_SLOT, _ANY_SLOT) for tenant_id, key in waiting])
         return len(rows)
 
     def _seat(self, claim: Claim) -> bool:
@@ -265,7 +269,18 @@ class Slots:
 
     async def _wake_for(self, freed: Iterable[LimitKey]) -> None:
         """Slots of these keys are free now, and that is committed."""
-        await self._wake([(*key, _ANY_SLOT, number) for key, number in Counter(freed).items()])
+        self._unwoken.update(freed)
+        await self.wake_owed()
+
+    async def wake_owed(self) -> None:
+        """Wake those who wait for slots that were freed. Where that fails the keeper does it again."""
+        unwoken, self._unwoken = self._unwoken, Counter()
+        try:
+            await self._wake([(*key, _ANY_SLOT, number) for key, number in unwoken.items()])
+        except BaseException:
+            self._unwoken.update(unwoken)
+            self.taken()
+            raise
 
     async def _wake(self, keys: Sequence[Asked], *, refused: bool = False) -> None:
         """Let those try again who wait for a slot: tenant, key, its slots, and how many of them."""

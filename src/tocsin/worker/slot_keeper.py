@@ -25,6 +25,7 @@ class SlotKeeper:
         """Give back what is wanted; now and then also what is not used."""
         if self._slots.unsure:
             await self._slots.adopt()  # what nobody remembers would never go back
+        await self._slots.wake_owed()
         await self._slots.resolve_doubts()
         await self._slots.answer_waiting()
         if has_passed(_KEPT, self._swept_at, now):
