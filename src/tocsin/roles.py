@@ -95,13 +95,13 @@ class Node:
         self._roles = roles
         self._url = url
         self._clock = DatabaseClock()
-        self._telemetry = Telemetry()
+        self._telemetry = Telemetry(roles)
         self._failpoints = Failpoints.from_text(settings.failpoints)
         self._name = f"{platform.node()}:{os.getpid()}"
         self._closing: list[Callable[[], Awaitable[object]]] = []
         self._background = Background(self._restarted)
         self._stop = asyncio.Event()
-        self._refusal: Refused | None = None
+        self._refusal: Refused | Unavailable | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Join the fleet, work until `stop`, leave it in order."""
@@ -133,6 +133,9 @@ class Node:
         listening = Background(self._restarted)
         listening.start("notices", notices.run)
         await (api or stop.wait())
+        if not stop.is_set():
+            self._refusal = Unavailable("the API server ended although nobody stopped it")
+            _log.error("api.ended", reason=self._refusal.detail)
         _log.info("node.draining")
         for loop in scheduler:
             loop.stop()

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from structlog.tracebacks import ExceptionDictTransformer
@@ -53,7 +53,9 @@ class LagHistogram(Collector):
 class Telemetry:
     """The counters of one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, roles: Sequence[str] = ("scheduler", "worker")) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._roles = roles
         self.registry = CollectorRegistry()
         self.lag = LagHistogram()
         self.registry.register(self.lag)
@@ -87,13 +89,17 @@ class Telemetry:
         self.leases_lost = self._counter("leases_lost", "Shard leases that expired before they were renewed")
         self.created = self._counter("jobs_created", "Jobs created")
         self.requests = self._counter("http_requests", "API requests, by status", "status")
-        self.shards_held = self._gauge("shards_held", "Shard leases held")
-        self.held = self._gauge("executions_held", "Claimed executions waiting in memory for their instant")
-        self.in_line = self._gauge(
-            "executions_in_line", "Executions waiting in memory for a connection to their host"
+        self.shards_held = self._gauge("scheduler", "shards_held", "Shard leases held")
+        self.held = self._gauge(
+            "worker", "executions_held", "Claimed executions waiting in memory for their instant"
         )
-        self.running = self._gauge("executions_running", "Attempts under way")
-        self.saturation = self._gauge("worker_saturation", "Share of the worker's concurrency in use")
+        self.in_line = self._gauge(
+            "worker", "executions_in_line", "Executions waiting in memory for a connection to their host"
+        )
+        self.running = self._gauge("worker", "executions_running", "Attempts under way")
+        self.saturation = self._gauge(
+            "worker", "worker_saturation", "Share of the worker's concurrency in use"
+        )
 
     def snapshot(self) -> str:
         """All samples as JSON, for the node's row."""
@@ -106,8 +112,9 @@ class Telemetry:
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
         return Counter(f"tocsin_{name}", words, labels, registry=self.registry)
 
-    def _gauge(self, name: str, words: str) -> Gauge:
-        return Gauge(f"tocsin_{name}", words, registry=self.registry)
+    def _gauge(self, role: str, name: str, words: str) -> Gauge:
+        """A gauge that only nodes with this role show: a 0 of others would count in averages."""
+        return Gauge(f"tocsin_{name}", words, registry=self.registry if role in self._roles else None)
 
 
 def merge(snapshots: Sequence[tuple[str, str]]) -> list[Metric]:
@@ -117,6 +124,8 @@ def merge(snapshots: Sequence[tuple[str, str]]) -> list[Metric]:
         for name, kind, words, samples in msgspec.json.decode(text) or ():
             family = families.setdefault(name, Metric(name, words, kind))
             for sample, labels, value in samples:
+                if sample.endswith("_created"):  # of a node whose version sends them still
+                    continue
                 family.add_sample(sample, {**labels, "node": node}, value)
     return list(families.values())
 

@@ -10,8 +10,10 @@ import pytest
 import structlog
 
 from tests.support.processes import free_port
+from tocsin import roles
 from tocsin.db import notices as notices_module
 from tocsin.db.notices import Notices
+from tocsin.domain.errors import Unavailable
 from tocsin.roles import Node
 from tocsin.settings import Settings
 
@@ -64,6 +66,17 @@ def test_every_part_of_a_node_that_is_killed_comes_back(url: str, tmp_path: Path
     with structlog.testing.capture_logs() as logs:
         asyncio.run(scenario())
     assert Counter(entry["part"] for entry in logs if entry["event"] == "part.ended") == Counter(parts)
+
+
+def test_a_process_whose_api_server_ended_by_itself_ends_with_an_error(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ends_at_once(*_: object, **__: object) -> None: ...
+
+    monkeypatch.setattr(roles, "serve", ends_at_once)
+    node = Node(Settings(database_url=url, data_dir=tmp_path), ("api",), url)
+    with pytest.raises(Unavailable, match="the API server ended"):
+        asyncio.run(node.run(asyncio.Event()))
 
 
 def _is_back(name: str, killed: asyncio.Task[Any]) -> bool:

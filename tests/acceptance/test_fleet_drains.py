@@ -27,6 +27,8 @@ def test_a_rolling_restart_loses_nothing_repeats_nothing_and_waits_for_nobody(
                     node.start()
                     await fleet.all_leased(10)
             verdict = await fleet.judge()
+            alarmed = [node.name for node in fleet.nodes if "claims.lost" in node.output()]
+            assert alarmed == [], "an orderly stop is no loss"
             assert verdict.counts["attempts lost"] == 0
             history = await fleet.history()
             failing = {hit.key for hit in fleet.sink.hits if hit.status == 500}

@@ -11,6 +11,10 @@ import msgspec
 import pytest
 
 from tocsin.api.app import ENDPOINTS
+from tocsin.api.wire.executions import Execution
+from tocsin.api.wire.jobs import Job
+from tocsin.api.wire.keys import Key
+from tocsin.api.wire.tenants import Tenant
 from tocsin.cli.main import cli
 from tocsin.domain.keys import Scope
 from tocsin.domain.lifecycle import FINAL, TRANSITIONS, State
@@ -48,6 +52,43 @@ def test_every_route_is_documented_with_its_scope_and_status() -> None:
         assert f"{needs}. Answers {endpoint.status}" in text, endpoint.path
         for parameter in endpoint.parameters:
             assert f"`{parameter.name}`" in text, f"{endpoint.path}: {parameter.name}"
+
+
+def test_every_field_of_a_request_is_documented_with_its_route() -> None:
+    sections = dict(sections_of(page("api.md"), "###"))
+    like_a_new_job = {"PUT /v1/jobs/by-name/{name}", "PATCH /v1/jobs/{job_id}"}
+    for endpoint in ENDPOINTS:
+        route = f"{endpoint.method} {endpoint.path}"
+        if (
+            endpoint.body is None
+            or route in like_a_new_job
+            or not hasattr(endpoint.body, "__struct_fields__")
+        ):
+            continue
+        missing = [name for name in fields_of(endpoint.body) if f"`{name}`" not in sections[f"`{route}`"]]
+        assert missing == [], route
+
+
+@pytest.mark.parametrize(
+    ("heading", "kind"), [("A job", Job), ("An execution", Execution), ("A tenant", Tenant), ("A key", Key)]
+)
+def test_the_example_of_an_answer_has_every_field_in_order(heading: str, kind: type) -> None:
+    example = dict(sections_of(page("api.md"), "###"))[heading].split("```json")[1].split("```")[0]
+    only_where_asked_for = {f.encode_name for f in msgspec.structs.fields(kind) if f.default is msgspec.UNSET}
+    expected = [name for name in fields_of(kind) if name not in only_where_asked_for]
+    assert list(msgspec.json.decode(example)) == expected
+
+
+def fields_of(kind: Any) -> list[str]:
+    return [field.encode_name for field in msgspec.structs.fields(kind)]
+
+
+def test_every_command_for_pausing_and_running_exists() -> None:
+    for _, command, _ in rows(page("guides/pause-cancel-run.md"), "You want to"):
+        words = command.strip("`").removeprefix("tocsin ").split()
+        group = cli.commands[words[0]]
+        assert isinstance(group, click.Group)
+        assert words[1] in group.commands
 
 
 def test_every_scope_is_in_the_security_model() -> None:

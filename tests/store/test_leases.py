@@ -298,3 +298,33 @@ def test_a_node_that_dies_is_replaced_within_its_ttl_and_a_heartbeat(url: str) -
         assert shop.time.now() - died <= TTL + TTL // 3
 
     play(url, story)
+
+
+def test_leases_that_others_took_are_counted_as_lost_and_those_given_back_are_not(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        part, leases = await leaser(shop)
+        await part.run_once(shop.time.now())
+        held = len(leases.trusted())
+        assert held == SHARDS
+        await shop.time.advance(TTL)  # it stood still, and trusts nothing any more
+        other = await join(shop, "other")
+        assert len(await shop.leases.take(other, 5)) == 5
+        await part.run_once(shop.time.now())
+        lost = part._telemetry.registry.get_sample_value("tocsin_leases_lost_total")
+        assert lost == SHARDS, "all of them had run out"
+        await part.run_once(shop.time.now())
+        assert part._telemetry.registry.get_sample_value("tocsin_leases_lost_total") == lost
+
+    play(url, story)
+
+
+def test_leases_of_a_node_that_was_forgotten_are_counted_as_lost(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        part, _ = await leaser(shop)
+        await part.run_once(shop.time.now())
+        await shop.leases.leave(part.node_id)
+        with pytest.raises(OwnershipLost):
+            await part.run_once(shop.time.now())
+        assert part._telemetry.registry.get_sample_value("tocsin_leases_lost_total") == SHARDS
+
+    play(url, story)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog
 
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND
@@ -85,3 +86,26 @@ def test_a_notice_that_comes_during_a_look_is_kept_for_the_next() -> None:
     bed.meanwhile = lambda: None
     bed.run()
     assert len(bed.stopped) == 2
+
+
+def test_what_ended_while_the_heartbeat_was_under_way_was_not_lost() -> None:
+    ended, taken = claim(), claim()
+    bed = Bed()
+    bed.running = [ended, taken]
+
+    async def extend(claims: Sequence[Claim]) -> tuple[Sequence[Claim], list[Claim]]:
+        bed.running = [taken]  # the other one is settled by now, and its row is gone
+        return claims, []
+
+    bed.heartbeat._queue.extend = extend
+    bed.heartbeat._runner.abandon = lambda lost: lost in bed.running
+    bed.heartbeat.look_for_stops()
+    with structlog.testing.capture_logs() as logs:
+        bed.run()
+    assert [entry["count"] for entry in logs if entry["event"] == "claims.lost_while_running"] == [1]
+    bed.running, taken = [ended], ended
+    bed.heartbeat._runner.abandon = lambda _: False
+    bed.heartbeat.look_for_stops()
+    with structlog.testing.capture_logs() as logs:
+        bed.run()
+    assert logs == [], "a false alarm"

@@ -97,14 +97,14 @@ class Leaser:
         self._changed = changed
         self._heard = heard
         self._renewals = 0
+        self._kept: set[int] = set()
+        """The shards that the last run left this node with, whether it still trusts their leases or not."""
 
     async def run_once(self, now: Instant) -> Report:  # noqa: ARG002 - the database's clock decides
         """Heartbeat, then move towards the fair share."""
         before = set(self._leases.trusted())
         renewal = await self._renew()
-        if lost := before - set(renewal.held):
-            self._telemetry.leases_lost.inc(len(lost))
-            _log.warning("leases.lost", lost=len(lost), held=len(renewal.held))
+        self._count_lost(renewal.held)
         if self._plans:
             await self._balance(renewal)
         held = set(self._leases.trusted())
@@ -140,6 +140,7 @@ class Leaser:
         try:
             renewal = await self._store.renew(self.node_id, self._telemetry.snapshot())
         except OwnershipLost:
+            self._count_lost({})
             self._leases.drop()
             await self._rejoin()
             raise
@@ -151,12 +152,22 @@ class Leaser:
         await self._failpoints.reach("leaser.renewed")
         return renewal
 
+    def _count_lost(self, held: dict[int, int]) -> None:
+        """Count the leases that this node did not give back and does not hold any more."""
+        if lost := self._kept.difference(held):
+            self._telemetry.leases_lost.inc(len(lost))
+            _log.warning("leases.lost", lost=len(lost), held=len(held))
+        self._kept = set(held)
+
     async def _balance(self, renewal: Renewal) -> None:
         change = share(held=len(renewal.held), shards=renewal.shards, nodes=renewal.schedulers)
         if change.take and renewal.free:
-            self._leases.add(await self._store.take(self.node_id, min(change.take, renewal.free)))
+            taken = await self._store.take(self.node_id, min(change.take, renewal.free))
+            self._leases.add(taken)
+            self._kept.update(taken)
         elif change.give:
             given = sorted(renewal.held)[-change.give :]
             # Stop planning them before anybody else may start.
             self._leases.remove(given)
+            self._kept.difference_update(given)
             await self._store.give(self.node_id, given)

@@ -65,10 +65,10 @@ class Heartbeat:
         if not claims:
             return Report(again_at=again_at)
         lost, cancelled = await self._queue.extend(claims)
-        for claim in lost:
-            self._runner.abandon(claim)
+        # What is not under way any more ended by itself, while the statement was on its way.
+        abandoned = sum([self._runner.abandon(claim) for claim in lost])
         for claim in cancelled:
             self._runner.stop(claim)
-        if lost:
-            _log.warning("claims.lost_while_running", count=len(lost))
+        if abandoned:
+            _log.warning("claims.lost_while_running", count=abandoned)
         return Report(done=len(claims), again_at=again_at)

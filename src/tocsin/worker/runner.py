@@ -197,14 +197,17 @@ class Runner:
         else:
             self.line_keeper.stop(claim)
 
-    def abandon(self, claim: Claim) -> None:
-        """Give up an attempt whose claim was lost."""
+    def abandon(self, claim: Claim) -> bool:
+        """Give up an attempt whose claim was lost. Whether there was one."""
         entry = self._tasks.pop((claim.key, claim.token), None)
         if entry is not None:
             entry[1].cancel()
             self._telemetry.stale_writes.labels("heartbeat").inc()
         elif self._disarm(claim) or self._lines.drop(claim):
             self._lose(claim)
+        else:
+            return False
+        return True
 
     def _lose(self, claim: Claim) -> None:
         """Let go of a claim that was lost before it fired."""
