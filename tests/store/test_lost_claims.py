@@ -93,10 +93,10 @@ def test_the_answer_may_be_lost_again_while_it_is_asked_for(
 ) -> None:
     async def story(made: Bed) -> None:
         await lose_a_claim(made, monkeypatch)
-        for statement in ("recall", "extend"):
+        for seconds, statement in ((1, "recall"), (3, "extend")):
             with answers_lost(made.database, monkeypatch, statement), pytest.raises(Unavailable):
-                await made.claim(later=SECOND)
-        await made.claim(later=2 * SECOND)
+                await made.claim(later=seconds * SECOND)
+        await made.claim(later=8 * SECOND)
         await made.settle()
         assert await made.ended() == [("succeeded", 1)] * 5
 

@@ -55,15 +55,22 @@ class UnansweredClaims:
     async def _ask(self, tokens: list[int], now: Instant) -> Found:
         if not tokens:
             return Found()
+        for (
+            token
+        ) in tokens:  # before there is an answer: should there be none, new claims need not wait for it
+            self._ask_later(token, now)
         claims, stopped = await self._queue.recall(tokens)
         found = {claim.token for claim in (*claims, *stopped)}
         for token in tokens:
-            since = self._tokens.pop(token).since
-            if token not in found and now - since < _LONGEST_STATEMENT:
-                self._tokens[token] = _Unanswered(since, now + max(_FIRST_WAIT, now - since))
+            if token in found or now - self._tokens[token].since >= _LONGEST_STATEMENT:
+                del self._tokens[token]
         for claim in claims:
             if claim.started_at is not None:  # nothing has been called yet
                 claim.started_at = claim.fired_at = max(now, claim.started_at)
         if found:
             _log.warning("claims.recalled", count=len(claims) + len(stopped))
         return Found(claims, stopped)
+
+    def _ask_later(self, token: int, now: Instant) -> None:
+        since = self._tokens[token].since
+        self._tokens[token] = _Unanswered(since, now + max(_FIRST_WAIT, now - since))
