@@ -34,6 +34,7 @@ from tocsin.domain.target import HttpTarget
 from tocsin.failpoints import Failpoints
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.backfiller import Backfiller
+from tocsin.scheduler.clock_watch import ClockWatch
 from tocsin.scheduler.forgetter import Forgetter
 from tocsin.scheduler.leaser import Leaser, Leases
 from tocsin.scheduler.planner import Planner
@@ -50,6 +51,7 @@ from tocsin.store.history import HistoryStore
 from tocsin.store.leases import LeaseStore, Renewal
 from tocsin.store.misfires import MisfireStore
 from tocsin.store.plans import PlanStore
+from tocsin.store.rewinding import Rewinding
 from tocsin.store.secrets import SecretStore
 from tocsin.store.unread import Unread
 from tocsin.store.webhook_secrets import WebhookSecretStore
@@ -251,6 +253,7 @@ class Node:
         notices.on("pauses", resuming.wake)
         services: list[Any] = [
             Reclaimer(queue, leases, self._telemetry, self._failpoints, claim_ttl=settings.claim_ttl),
+            ClockWatch(self._clock, Rewinding(database, settings.lease_ttl), leases, planning.wake),
             Retention(HistoryStore(database), nodes, leases, settings.history_days, settings.audit_days),
             Forgetter(
                 ForgettingStore(database, settings.history_days, settings.audit_days), leases, self._clock
