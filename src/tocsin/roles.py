@@ -287,7 +287,8 @@ class Node:
         box = secret_box(self._settings)
         if box is None:
             _log.warning("secrets.no_key", hint="set TOCSIN_SECRET_KEY; until then nothing is signed")
-        return Vault(SecretStore(database, box), WebhookSecretStore(database, box))
+        left = self._telemetry.left_for_newer.labels("secret").inc
+        return Vault(SecretStore(database, box), WebhookSecretStore(database, box), left)
 
     async def _context(self, operator: Database, notices: Notices) -> Context:
         """What the API works with: its own connections behind the wall, the operator's beside it."""

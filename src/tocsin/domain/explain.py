@@ -187,7 +187,8 @@ def _queued(facts: Facts, around: Surroundings, now: Instant) -> Step:
             words = f"It waits for its place in the rate of limit key {facts.limit_key!r}: {format_instant(facts.run_at)}."
         case Reason.VERSION:
             words = (
-                "It waits for a worker of a newer version: those that had it could not read what its job says."
+                "It waits for a worker of a newer version, or with another key for secrets: those that had it could not"
+                " read what its job says."
                 f" The next try is at {format_instant(facts.run_at)}."
             )
         case _:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tocsin.domain.instant import Instant, Span
+from tocsin.domain.instant import MINUTE, SECOND, Instant, Span
 from tocsin.domain.lifecycle import State
 from tocsin.domain.policy import TIMEOUT, Retry, backoff, is_retried, may_retry
 
@@ -44,6 +44,8 @@ HOST: Final = "host"
 """What a postponed execution waits for: its target's host, which is at rest or busy."""
 VERSION: Final = "version"
 """What an execution waits for that this version of Tocsin cannot read: a worker that can."""
+_SHORTEST_PAUSE: Final[Span] = SECOND
+_LONGEST_PAUSE: Final[Span] = MINUTE
 SUCCEEDED: Final = Outcome(Verdict.SUCCEEDED)
 
 
@@ -52,6 +54,12 @@ class Postponed(msgspec.Struct, frozen=True):
 
     wait: Span
     waits_for: str = HOST
+
+
+def pause_for_newer(due_at: Instant, now: Instant) -> Span:
+    """How long an execution is put off that others may be able to read: for as long as it has been due already, within bounds.
+    So it does not come back at once, and ever more seldom."""
+    return min(max(now - due_at, _SHORTEST_PAUSE), _LONGEST_PAUSE)
 
 
 class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -25,6 +25,10 @@ class CannotOpen(TocsinError):
     """A value does not open: sealed with a key that is not here, or not what was sealed."""
 
 
+class KeyMissing(CannotOpen):
+    """The key that sealed it is not here. Another process may have it."""
+
+
 class SecretBox:
     """Seals and opens. Holds the master keys, and shows them to nobody."""
 
@@ -41,7 +45,7 @@ class SecretBox:
         """The value again."""
         cipher = self._ciphers.get(key_id)
         if cipher is None:
-            raise CannotOpen(f"it was sealed with key {key_id}, which this process does not have")
+            raise KeyMissing(f"it was sealed with key {key_id}, which this process does not have")
         try:
             return cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], _place(tenant_id, name))
         except (InvalidTag, ValueError):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tocsin.db.pool import Database, Record
 from tocsin.domain.errors import Conflict, NotFound
-from tocsin.domain.sealing import CannotOpen, SecretBox
+from tocsin.domain.sealing import CannotOpen, KeyMissing, SecretBox
 
 _NO_KEY = "this installation has no key to seal secrets with"
 _HINT = "its operator sets TOCSIN_SECRET_KEY or TOCSIN_SECRET_KEY_FILE on every process"
@@ -62,7 +62,7 @@ class SecretStore:
 
     def _open(self, tenant_id: int, row: Record) -> str | CannotOpen:
         if self._box is None:
-            return CannotOpen("this worker has no key to open secrets with")
+            return KeyMissing("this worker has no key to open secrets with")
         try:
             return self._box.open(tenant_id, row["name"], row["key_id"], row["sealed"]).decode()
         except CannotOpen as error:

@@ -9,16 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tocsin.domain.errors import Unreadable
-from tocsin.domain.instant import MINUTE, SECOND, Instant, Span
-from tocsin.domain.outcome import VERSION, Outcome, Verdict
+from tocsin.domain.instant import MINUTE, Instant, Span
+from tocsin.domain.outcome import VERSION, Outcome, Verdict, pause_for_newer
 from tocsin.queue.claims import Claim
 from tocsin.queue.lanes import Lane
 from tocsin.store.unread import Unread
 from tocsin.telemetry import Telemetry
 from tocsin.worker.settler import Settlement, Settler
 
-_SHORTEST: Final[Span] = SECOND
-_LONGEST: Final[Span] = MINUTE
 _SHY_FOR: Final[Span] = MINUTE
 _NOT_CALLED: Final = Outcome(Verdict.CANCELLED, error="cancelled before any worker could read it")
 
@@ -56,4 +54,4 @@ class LeftToOthers:
 def _next_try(claim: Claim, now: Instant) -> Instant:
     if claim.run_at > now:
         return claim.run_at
-    return now + min(max(now - claim.due_at, _SHORTEST), _LONGEST)
+    return now + pause_for_newer(claim.due_at, now)

@@ -7,12 +7,12 @@ secret cannot do without it.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 import structlog
 
 from tocsin.domain.errors import Conflict, Refused, Unavailable
-from tocsin.domain.sealing import CannotOpen
+from tocsin.domain.sealing import CannotOpen, KeyMissing
 from tocsin.store.secrets import SecretStore
 from tocsin.store.webhook_secrets import WebhookSecretStore
 
@@ -27,10 +27,19 @@ class SecretUnavailable(Unavailable):
     """A secret cannot be had now; another attempt may fare better."""
 
 
+class SecretOfOthers(Unavailable):
+    """A secret was sealed with a key that this worker does not have; others may have it."""
+
+
 class Vault:
     """Looks secrets up for the calls of one worker."""
 
-    def __init__(self, secrets: SecretStore, webhooks: WebhookSecretStore) -> None:
+    def __init__(
+        self, secrets: SecretStore, webhooks: WebhookSecretStore, left: Callable[[], None] = lambda: None
+    ) -> None:
+        self._left = left
+        """Called when a call is left to workers that can open its secrets."""
+        self._told: set[tuple[int, str]] = set()
         self._secrets = secrets
         self._webhooks = webhooks
         self._signing: dict[int, tuple[float, tuple[bytes, ...]]] = {}
@@ -69,7 +78,20 @@ class Vault:
                 self._values.clear()
             self._values |= {(tenant_id, name): (now + FRESH_SECONDS, fresh[name]) for name in fresh}
             found |= fresh
+        for name in names:
+            sealed = found.get(name)
+            if isinstance(sealed, KeyMissing):
+                self._leave(tenant_id, name, sealed)
         return {name: _opened(name, found.get(name)) for name in names}
+
+    def _leave(self, tenant_id: int, name: str, why: KeyMissing) -> NoReturn:
+        if (tenant_id, name) not in self._told:
+            _log.warning("secrets.left_to_others", tenant_id=tenant_id, secret=name, reason=str(why))
+            if len(self._told) > _REMEMBERED:
+                self._told.clear()
+            self._told.add((tenant_id, name))
+        self._left()
+        raise SecretOfOthers(f"the secret {name!r} does not open here: {why}")
 
     async def _ask(self, tenant_id: int) -> tuple[bytes, ...]:
         """What the database says, or what was known before."""

@@ -19,7 +19,7 @@ from tocsin.domain.addresses import TargetUrl, parse_target_url
 from tocsin.domain.errors import Refused
 from tocsin.domain.http_auth import OAuth2Auth
 from tocsin.domain.instant import SECOND
-from tocsin.domain.outcome import Outcome, Postponed, Verdict
+from tocsin.domain.outcome import VERSION, Outcome, Postponed, Verdict, pause_for_newer
 from tocsin.domain.secrets import Redactor
 from tocsin.domain.signature import signature_headers
 from tocsin.domain.target import ClientTls, HttpTarget, body_of
@@ -45,7 +45,7 @@ from tocsin.worker.targets.oauth2 import (
     TokenUnavailable,
 )
 from tocsin.worker.targets.resolver import StillResolving
-from tocsin.worker.vault import SecretUnavailable, Vault
+from tocsin.worker.vault import SecretOfOthers, SecretUnavailable, Vault
 
 _URLS_REMEMBERED: Final = 4096
 _NAME_PATIENCE: Final = 0.5
@@ -144,6 +144,8 @@ class HttpCaller:
             return Outcome(Verdict.REJECTED, error=error.detail)
         except (SecretUnavailable, TokenUnavailable) as error:
             return Outcome(Verdict.FAILED, error=error.detail)
+        except SecretOfOthers:
+            return Postponed(pause_for_newer(claim.due_at, self._clock.now()), VERSION)
         except TokenHostAtRest as rest:
             return Postponed(rest.wait)
         if not secrets:
