@@ -255,9 +255,10 @@ def test_an_errand_that_fails_keeps_no_other_from_its_turn(url: str) -> None:
     play(url, story)
 
 
-def test_forgetting_rests_nine_times_as_long_as_it_works_and_less_when_days_wait() -> None:
+def test_forgetting_rests_nine_times_as_long_as_it_works_and_the_less_the_more_days_wait() -> None:
     assert rest_after(40_000) == 360_000
-    assert rest_after(40_000, behind=True) == 80_000
+    assert rest_after(40_000, behind=1) == 180_000
+    assert rest_after(40_000, behind=8) == 40_000
     assert rest_after(0) > 0
     assert rest_after(3_600_000_000) == 10_000_000
 

@@ -1,8 +1,8 @@
 """Forgets what is over, at the rate at which it ends: jobs of days that retention drops, expired keys, and what sweeps find.
 
 Forgetting never hurries at the cost of what fires. It is done in batches of about a thousand rows, one at a time, and after each
-batch it rests for a multiple of what the batch took: on a busy database batches are slow, and the rests grow with them. Only
-when whole days wait to be walked the rests are shorter, because what ends has to go.
+batch it rests for a multiple of what the batch took: on a busy database batches are slow, and the rests grow with them. The
+more days wait to be walked, the shorter are the rests, because what ends has to go.
 
 Each errand has its own time. One that fails is put off, and the others go on.
 """
@@ -16,11 +16,10 @@ from tocsin.clock import Clock
 from tocsin.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Instant, Span
 from tocsin.scheduler.leaser import Leases
 from tocsin.service import Report
-from tocsin.store.forgetting import BLOCKS, SWEPT, ForgettingStore, Walk
+from tocsin.store.forgetting import SWEPT, ForgettingStore, Walk
 
 _RESTS: Final = 9
 """How many times as long as a batch took the rest is: forgetting has a tenth of one connection."""
-_RESTS_WHEN_BEHIND: Final = 2
 _SHORTEST_REST: Final[Span] = 10 * MILLISECOND
 _LONGEST_REST: Final[Span] = 10 * SECOND
 _AFTER_TROUBLE: Final[Span] = MINUTE
@@ -31,11 +30,11 @@ _BARREN_REST: Final[Span] = SECOND
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """What one batch did, how long the errand can wait for the next, and whether it should not have to wait long."""
+    """What one batch did, how long the errand can wait for the next, and how many days it is behind."""
 
     forgotten: int
     wait: Span = 0
-    behind: bool = False
+    behind: int = 0
 
 
 class Errand(Protocol):
@@ -77,9 +76,9 @@ class Forgetter:
         self._next = sorted([*others, (until, place, errand)], key=lambda entry: entry[:2])
 
 
-def rest_after(took: Span, *, behind: bool = False) -> Span:
-    """How long nothing is forgotten after a batch that took so long."""
-    return max(_SHORTEST_REST, min(took * (_RESTS_WHEN_BEHIND if behind else _RESTS), _LONGEST_REST))
+def rest_after(took: Span, *, behind: int = 0) -> Span:
+    """How long nothing is forgotten after a batch that took so long, when so many days wait."""
+    return max(_SHORTEST_REST, min(took * _RESTS // (1 + behind), _LONGEST_REST))
 
 
 class _EndedJobs:
@@ -96,7 +95,7 @@ class _EndedJobs:
         batch = await self._store.ended_jobs(walk, now)
         if not batch.more:
             self._walk = None
-        return Turn(batch.forgotten, behind=walk.behind > 0)
+        return Turn(batch.forgotten, behind=walk.behind)
 
 
 class _Keys:
@@ -132,6 +131,9 @@ class _Sweep:
         if self._block >= blocks:
             self._block, self._mark = 0, await self._store.mark()
             return Turn(0, wait=_NEXT_PASS)
-        forgotten = await self._store.sweep(self._table, self._block, now, self._mark)
-        self._block += BLOCKS
-        return Turn(forgotten, wait=0 if forgotten > BLOCKS else _BARREN_REST)
+        begin, self._block = (
+            self._block,
+            self._block + SWEPT[self._table],
+        )  # blocks that cannot be swept are passed over
+        forgotten = await self._store.sweep(self._table, begin, now, self._mark)
+        return Turn(forgotten, wait=0 if forgotten > SWEPT[self._table] else _BARREN_REST)

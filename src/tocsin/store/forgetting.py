@@ -18,9 +18,10 @@ from tocsin.domain.instant import DAY, Instant, from_datetime, to_datetime
 from tocsin.store.statements import CELL, sql
 
 BLOCKS: Final = 32
-"""Of a batch: about a thousand rows of history or of jobs."""
+"""Of a day in one batch: about a thousand rows."""
 KEYS: Final = 1000
-SWEPT: Final = ("jobs", "slots", "limit_rates", "backfills", "api_keys")
+SWEPT: Final = {"jobs": 8, "slots": 32, "limit_rates": 32, "backfills": 32, "api_keys": 32}
+"""Tables, and how many blocks a batch has. Of a job that seems to be over all days of history are asked."""
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -105,7 +106,9 @@ class ForgettingStore:
             "api_keys": now - self._audit_days * DAY,
         }
         horizon = since.get(table, now - self._days * DAY)
-        return len(await self._database.fetch(sql(f"sweep_{table}"), CELL, block, block + BLOCKS, horizon))
+        return len(
+            await self._database.fetch(sql(f"sweep_{table}"), CELL, block, block + SWEPT[table], horizon)
+        )
 
     async def blocks(self, table: str) -> int:
         """How large a table is."""

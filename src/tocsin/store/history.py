@@ -21,6 +21,9 @@ _DAYS_AHEAD: Final = 7
 _WAIT_FOR_WALK: Final = timedelta(days=7)
 """How much longer a day is kept at most when its jobs are not forgotten."""
 _LOCK_TIMEOUT_MS: Final = 50
+_OVERDUE: Final = timedelta(days=2)
+_LOCK_TIMEOUT_WHEN_OVERDUE_MS: Final = 1000
+"""On a slow disk settlements may always take longer than the short timeout; then the disk must not fill up."""
 _MOVING_SECONDS: Final = 3600
 """Rows of a day that nobody made in time may be many."""
 _log = structlog.get_logger()
@@ -49,7 +52,10 @@ class HistoryStore:
         if table == "history":
             old = await self._walked(old, horizon)
         for day in old:
-            await self._drop(_partition(table, day))
+            overdue = day < horizon - _OVERDUE
+            await self._drop(
+                _partition(table, day), _LOCK_TIMEOUT_WHEN_OVERDUE_MS if overdue else _LOCK_TIMEOUT_MS
+            )
         if any(day < horizon for day in await self._days_of_strays(table)):
             await self._drop_strays(table, horizon)
         return len(old)
@@ -60,9 +66,9 @@ class HistoryStore:
         walked = {row["partition"] for row in rows}
         return [day for day in days if _partition("history", day) in walked or day < horizon - _WAIT_FOR_WALK]
 
-    async def _drop(self, partition: str) -> None:
+    async def _drop(self, partition: str, lock_timeout: int) -> None:
         async with self._database.transaction() as session:
-            await session.execute(_BRIEFLY)
+            await session.execute(f"SET LOCAL lock_timeout = {lock_timeout}")
             await session.execute(f"DROP TABLE IF EXISTS {partition}")
             await session.execute("DELETE FROM day_walks WHERE partition = $1", partition)
 
