@@ -47,6 +47,10 @@ _STEPS = 3
 _LIMITS = '{"fires_per_second": 50, "in_flight": 50, "requests_per_second": 50, "pending_jobs": 100}'
 _KEY = "INSERT INTO api_keys (id, tenant_id, name, secret_hash, scopes, revoked_at) VALUES ($1, $2, $1, '', '{read}', $3)"
 
+_SESSION = (
+    "INSERT INTO dashboard_sessions (token_hash, kind, tenant_id, key_id, expires_at)"
+    " VALUES ($1, 'session', $2, $3, tocsin_now() + interval '12 hours')"
+)
 _NOTE = (
     "INSERT INTO audit (at, tenant_id, actor, action, object) VALUES ($1, $2, 'test', 'key.create', 'test')"
 )
@@ -144,6 +148,7 @@ class Month:
         await self._leasing.execute(_NOTE, self._time.now(), tenant)
         await self._leasing.execute(_KEY, f"live-{number}", tenant, None)
         await self._leasing.execute(_KEY, f"revoked-{number}", tenant, self._time.now())
+        await self._leasing.execute(_SESSION, f"{number}".encode(), tenant, f"revoked-{number}")
         await LeaseStore(self._leasing, SETTINGS.lease_ttl).register(f"node {number}", ("worker",), "test")
 
     async def _once(self, tenant: int, queue: str, policies: Policies) -> None:

@@ -24,6 +24,7 @@ BOUNDS: Final = {
     "day_walks": 2,
     "idempotency": 2 * WINDOWS_A_DAY,
     "backfills": KEPT + 2,
+    "dashboard_sessions": 4,
     "api_keys": WINDOWS + WINDOWS_A_DAY * (AUDIT_DAYS + 2) + 1,
     "slots": 2 * 3,
     "limit_rates": 2,

@@ -113,7 +113,7 @@ def test_a_transaction_that_reads_history_delays_no_settlement_while_a_day_is_to
         reader = await open_connection(url, name="backup")
         await reader.execute("BEGIN; SELECT count(*) FROM history")
         settling = await open_connection(url, name="settling")
-        await settling.execute("SET lock_timeout = '1s'")  # beyond this a settlement was held up
+        await settling.execute("SET lock_timeout = '1800ms'")  # beyond this a settlement was held up
         retention = _retention(database, days=1)
         now = await _first_day_is_over(database)
         tending = asyncio.create_task(retention.run_once(now))

@@ -20,7 +20,14 @@ from tocsin.store.statements import CELL, sql
 BLOCKS: Final = 32
 """Of a day in one batch: about a thousand rows."""
 KEYS: Final = 1000
-SWEPT: Final = {"jobs": 8, "slots": 32, "limit_rates": 32, "backfills": 32, "api_keys": 32}
+SWEPT: Final = {
+    "jobs": 8,
+    "slots": 32,
+    "limit_rates": 32,
+    "backfills": 32,
+    "dashboard_sessions": 32,
+    "api_keys": 32,
+}
 """Tables, and how many blocks a batch has. Of a job that seems to be over all days of history are asked."""
 
 
@@ -102,6 +109,7 @@ class ForgettingStore:
             return 0
         since: dict[str, Any] = {
             "limit_rates": now,
+            "dashboard_sessions": now,
             "slots": mark,
             "api_keys": now - self._audit_days * DAY,
         }
