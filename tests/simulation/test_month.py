@@ -49,6 +49,7 @@ FEW: Final = WINDOWS // 2
 """More than this is growth: of whatever comes with each tenant there are twice as many by then."""
 REMEMBERED: Final = {
     "Leases._held": 64,
+    "Leaser._kept": 64,
     "Planner._late_leases": 64,
     "Floors._floors": 3 * WINDOWS,
     "Floors._earlier": 3 * WINDOWS,
