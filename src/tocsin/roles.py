@@ -33,9 +33,11 @@ from tocsin.domain.errors import Refused, Unavailable
 from tocsin.domain.target import HttpTarget
 from tocsin.failpoints import Failpoints
 from tocsin.queue.postgres import PostgresQueue
+from tocsin.queue.unused_lanes import UnusedLanes
 from tocsin.scheduler.backfiller import Backfiller
 from tocsin.scheduler.clock_watch import ClockWatch
 from tocsin.scheduler.forgetter import Forgetter
+from tocsin.scheduler.lane_keeper import LaneKeeper
 from tocsin.scheduler.leaser import Leaser, Leases
 from tocsin.scheduler.planner import Planner
 from tocsin.scheduler.reclaimer import Reclaimer
@@ -254,6 +256,7 @@ class Node:
         services: list[Any] = [
             Reclaimer(queue, leases, self._telemetry, self._failpoints, claim_ttl=settings.claim_ttl),
             ClockWatch(self._clock, Rewinding(database, settings.lease_ttl), leases, planning.wake),
+            LaneKeeper(UnusedLanes(database), leases),
             Retention(HistoryStore(database), nodes, leases, settings.history_days, settings.audit_days),
             Forgetter(
                 ForgettingStore(database, settings.history_days, settings.audit_days), leases, self._clock
@@ -270,7 +273,13 @@ class Node:
         self._closing += [names.close, client.close]
         starting = await self._open("start", size=1, pinned=True)
         worker = Worker(
-            PostgresQueue(database, node_id, self._settings.claim_ttl, starting=starting),
+            PostgresQueue(
+                database,
+                node_id,
+                self._settings.claim_ttl,
+                starting=starting,
+                queues=self._settings.queues,
+            ),
             {HttpTarget: HttpCaller(client, self._clock, self._vault(database))},
             self._clock,
             self._settings,

@@ -26,8 +26,10 @@ from tocsin.domain.limits import TenantLimits
 from tocsin.domain.policy import Limit, Overlap, Policies
 from tocsin.domain.schedule import Schedule, rule_of
 from tocsin.domain.target import HttpTarget, NoopTarget
+from tocsin.queue.unused_lanes import UnusedLanes
 from tocsin.scheduler.backfiller import Backfiller
 from tocsin.scheduler.forgetter import Forgetter
+from tocsin.scheduler.lane_keeper import LaneKeeper
 from tocsin.scheduler.resumer import Resumer
 from tocsin.scheduler.retention import Retention
 from tocsin.settings import Settings
@@ -85,6 +87,7 @@ class Month:
             *(part.loop.service for part in self.node.parts),
             Backfiller(BackfillStore(self._database), leases),
             Resumer(Pausing(self._database, SETTINGS.horizon), leases),
+            LaneKeeper(UnusedLanes(self._database), leases),
             Retention(HistoryStore(self._database), nodes, leases, HISTORY_DAYS, AUDIT_DAYS),
         ]
 

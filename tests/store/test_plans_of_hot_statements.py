@@ -113,6 +113,7 @@ EXPECTED = {
     "claim": (QUEUE, {"executions_ready", "executions_pkey", JOB_KEY}),
     "peek": (QUEUE, {"executions_ready"}),
     "below": (QUEUE, {"executions_ready"}),
+    "remove_unused_lanes": (QUEUE, {"executions_ready", "executions_deadline"}),
     "soonest_deadline": (QUEUE, {"executions_deadline"}),
     "start": (QUEUE, {"executions_pkey"}),
     "finish": (QUEUE, {"executions_pkey"}),

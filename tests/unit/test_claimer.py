@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from tocsin.domain.errors import Unavailable
-from tocsin.domain.instant import SECOND
+from tocsin.domain.instant import MILLISECOND, SECOND
 from tocsin.failpoints import Failpoints
 from tocsin.queue.allotment import Allotment
 from tocsin.queue.claims import Claim
@@ -30,6 +30,8 @@ FLOOD, QUIET = Lane("default", 5, 1), Lane("default", 5, 2)
 
 class Queue:
     """Two lanes with work that is due; says what was asked of it."""
+
+    lanes_known = 2
 
     def __init__(self) -> None:
         self.asked: list[Allotment] = []
@@ -94,7 +96,7 @@ def test_what_becomes_new_while_a_look_is_under_way_is_looked_at_next() -> None:
             claimer.forget_look()
         return [LaneView(FLOOD, 1, NOW + 60 * SECOND)]
 
-    claimer = _claimer(SimpleNamespace(peek=peek))
+    claimer = _claimer(SimpleNamespace(peek=peek, lanes_known=2))
     for _ in range(3):
         asyncio.run(claimer.run_once(NOW))
     assert len(looks) == 2
@@ -107,7 +109,7 @@ def test_a_look_that_failed_is_made_up_for() -> None:
     async def peek_again(*_: object) -> list[LaneView]:
         return []
 
-    queue = SimpleNamespace(peek=peek)
+    queue = SimpleNamespace(peek=peek, lanes_known=2)
     claimer = _claimer(queue)
     claimer._views = [LaneView(FLOOD, 1, NOW + 60 * SECOND)]
     with pytest.raises(Unavailable):
@@ -172,6 +174,23 @@ def test_over_many_claims_tenants_share_the_places_that_become_free() -> None:
         taken.update(dict(queue.asked))
     assert taken.total() == 1300
     assert all(abs(taken[lane] - 130) <= 1 for lane in lanes)
+
+
+def test_where_there_are_thousands_of_lanes_looks_leave_time_for_other_things() -> None:
+    looks = []
+
+    async def peek(*_: object) -> list[LaneView]:
+        looks.append(1)
+        return []
+
+    claimer = _claimer(SimpleNamespace(peek=peek, lanes_known=5000))
+    asyncio.run(claimer.run_once(NOW))
+    claimer.forget_look()
+    report = asyncio.run(claimer.run_once(NOW + 10 * MILLISECOND))
+    assert len(looks) == 1
+    assert report.again_at == NOW + 100 * MILLISECOND, "what is new is looked for as soon as it may be"
+    asyncio.run(claimer.run_once(NOW + 100 * MILLISECOND))
+    assert len(looks) == 2
 
 
 CALL = '{"kind":"http","url":"https://example.com/"}'

@@ -11,7 +11,7 @@ little behind the clock, and every half minute a look goes below them, beside th
 before, now and then to the bottom.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, has_passed
@@ -66,23 +66,25 @@ class Floors:
     def of(self, lane: Lane, now: Instant) -> Instant:
         """Where to enter the lane's index."""
         floor = self._floors.get(lane)
-        if floor is None:
-            return BOTTOM
+        return BOTTOM if floor is None else min(floor, self._highest(now))
+
+    def _highest(self, now: Instant) -> Instant:
+        """No lane is entered higher than this."""
         # After a while without a look, what entered meanwhile may lie below where the clock is by now.
         seen_at = min(self._looked_at, now) if has_passed(_WIDE_BEHIND, self._looked_at, now) else now
-        behind = _WIDE_BEHIND if has_passed(_WIDE_EVERY, self._widened_at, now) else _BEHIND
-        return min(floor, seen_at - behind)
+        return seen_at - (_WIDE_BEHIND if has_passed(_WIDE_EVERY, self._widened_at, now) else _BEHIND)
 
     def raise_to(self, lane: Lane, run_at: Instant) -> None:
         """All that was ready below `run_at` has been seen."""
         self._floors[lane] = run_at
 
-    def enter(self, now: Instant) -> dict[Lane, Instant]:
-        """Where a look at all lanes enters them; those that are not named at the bottom."""
+    def enter(self, now: Instant, lanes: Sequence[Lane]) -> list[Instant]:
+        """Where a look at lanes enters them."""
         for lane, run_at in self._stragglers.items():
-            self._floors[lane] = min(run_at, self._floors[lane])
+            self._floors[lane] = min(run_at, self._floors.get(lane, run_at))
         self._stragglers = {}
-        return {lane: self.of(lane, now) for lane in self._floors}
+        highest, floors = self._highest(now), self._floors
+        return [min(floors.get(lane, BOTTOM), highest) for lane in lanes]
 
     def looked(self, now: Instant, next_runs: Mapping[Lane, Instant]) -> None:
         """A look that began then has shown when each lane has its next. A lane that was not shown is empty, or held back:
@@ -94,6 +96,12 @@ class Floors:
         self._looked_at = now
         if has_passed(_WIDE_EVERY, self._widened_at, now):
             self._widened_at = now
+
+    def keep(self, lanes: Sequence[Lane]) -> None:
+        """Forget lanes that are not among these: they were removed."""
+        if len(self._floors) > len(lanes):
+            kept = frozenset(lanes)
+            self._floors = {lane: floor for lane, floor in self._floors.items() if lane in kept}
 
     def below(self, now: Instant) -> dict[Lane, Stretch]:
         """What a look below the floors has to cover.

@@ -39,6 +39,7 @@ from tocsin.queue.claims import (
     without,
 )
 from tocsin.queue.deadlines import DeadlineFloor
+from tocsin.queue.directory import Directory
 from tocsin.queue.gate import Gate, solo_jobs, unless_overtaken
 from tocsin.queue.lanes import Floors, Lane, LaneView
 from tocsin.queue.slots import Slots
@@ -59,6 +60,7 @@ class PostgresQueue:
         claim_ttl: float,
         cell: int = CELL,
         starting: Database | None = None,
+        queues: Sequence[str] = (),
     ) -> None:
         self._database = database
         self._starting = starting or database
@@ -67,19 +69,35 @@ class PostgresQueue:
         self._cell = cell
         self.slots = Slots(database, node_id, cell)
         self._gate = Gate(database, node_id, cell, self.slots)
+        self.directory = Directory(queues)
         self.floors = Floors()
         self._deadlines = DeadlineFloor()
 
     async def peek(self, now: Instant, crowd: int = 0, far: Instant = 0) -> list[LaneView]:
-        """Lanes that have something queued, and when it is due. A lane is crowded if as many as `crowd` are due until
-        `far`."""
-        lanes = columns([(*lane, floor) for lane, floor in self.floors.enter(now).items()], 4)
-        rows = await self._database.fetch(_sql("peek"), self._cell, *lanes, far, crowd)
-        views = [
-            LaneView(Lane(queue, priority, tenant_id), *rest) for queue, priority, tenant_id, *rest in rows
-        ]
-        self.floors.looked(now, {view.lane: view.next_run_at for view in views})
+        """Lanes that have something queued, and when it is due, as far as this worker serves them and nothing holds them
+        back. A lane is crowded if as many as `crowd` are due until `far`."""
+        self.directory.read_all(now)
+        answer = await self._look(now, crowd, far)
+        if self.directory.learn(answer):
+            self.floors.keep(self.directory.lanes)
+            answer = await self._look(now, crowd, far)
+        next_runs, views = self.directory.views(answer)
+        self.floors.looked(now, next_runs)
         return views
+
+    @property
+    def lanes_known(self) -> int:
+        """How many lanes a look probes."""
+        return len(self.directory.lanes)
+
+    async def _look(self, now: Instant, crowd: int, far: Instant) -> dict[str, Any]:
+        marks = self.floors.enter(now, self.directory.lanes)
+        directory = self.directory
+        return dict(
+            await self._database.one(
+                _sql("peek"), self._cell, *directory.columns, marks, far, crowd, directory.new_from
+            )
+        )
 
     async def look_below(self, now: Instant) -> int:
         """Look for what was left below the floors. Returns in how many lanes there is something; the next `peek` shows it."""

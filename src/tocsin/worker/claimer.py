@@ -41,6 +41,10 @@ _CROWDED_SHARE: Final = 50
 _CROWDED_PAUSE: Final = 10 * MILLISECOND
 _BLOCKED: Final = 50 * MILLISECOND
 _CROWD_BATCHES: Final = 5
+_COUNTED_BY_A_LOOK: Final = 100_000
+_MANY_LANES: Final = 1000
+_APART_PER_LANE: Final[Span] = 20
+"""Where there are many lanes, looks begin so far apart for each of them, in microseconds: about five times what they take."""
 _KEPT_FREE: Final = 8
 """One part in so many of the memory for what waits is kept from any one tenant."""
 _FAR: Final = 10
@@ -67,7 +71,6 @@ class Claimer:
         held_max: int,
         shares: TenantShares,
         lateness: Lateness,
-        queues: tuple[str, ...] = (),
     ) -> None:
         # What is created due later than this does not send a notice, and is seen by the next look in time.
         self.interval = ahead
@@ -81,7 +84,6 @@ class Claimer:
         self._ahead: Span = round(ahead * SECOND)
         self._batch = batch
         self._held_max = held_max
-        self._queues = frozenset(queues)
         self._shares = shares
         self._lateness = lateness
         self._unanswered = UnansweredClaims(queue)
@@ -90,6 +92,7 @@ class Claimer:
         self._deficits_ahead = NO_DEFICITS
         self._caps: Mapping[int, int] = {}
         self._looked_at: Instant = 0
+        self._began_at: Instant = 0
         self.blocked = False
         """Whether there was work but no room for it."""
         self.earlier: Callable[[], None] = lambda: None
@@ -128,9 +131,9 @@ class Claimer:
 
     async def _run(self, now: Instant) -> Report:
         await self._take_unanswered(now)
-        if has_passed(_LOOK_VALID, self._looked_at, now) or not self._views:
+        if self._look_is_old(now) and now >= self._next_look(now):
             await self._look(now)
-        ready = [view for view in self._views if view.next_run_at <= now + self._window(view, now)]
+        ready = [view for view in self._near(now) if view.next_run_at <= now + self._window(view, now)]
         allotments = self._allot(ready, now)
         self.blocked = bool(ready) and not allotments
         if self.blocked:
@@ -159,8 +162,7 @@ class Claimer:
         allotted = sum(allotment.take for allotment in allotments)
         self._lateness.took(claims, self._caps, allotted, now)
         if len(claims) < allotted:
-            self._looked_at = 0  # the lanes are not what they were
-            self._places.queued = ()
+            self._forget_short(allotments, claims)
         if claims and self._gate_crowded(now):
             return Report(done=len(claims), again_at=now + _CROWDED_PAUSE)
         return Report(done=len(claims), again_at=AGAIN_NOW if claims else self._rest(now).again_at)
@@ -169,15 +171,39 @@ class Claimer:
         """Something new is in the queue: the next run looks again."""
         self._looked_at = 0
 
+    def _look_is_old(self, now: Instant) -> bool:
+        return has_passed(_LOOK_VALID, self._looked_at, now) or not self._views
+
+    def _next_look(self, now: Instant) -> Instant:
+        """When the next look may be made. Where there are many lanes, looks take long, and leave time for other things."""
+        lanes = self._queue.lanes_known
+        if lanes < _MANY_LANES or now < self._began_at:
+            return now
+        return self._began_at + lanes * _APART_PER_LANE
+
+    def _forget_short(self, allotments: Sequence[Allotment], claims: Sequence[Claim]) -> None:
+        """Lanes that had less than was allotted are empty: what they are by now the next look shows."""
+        taken = Counter([(claim.queue, claim.priority, claim.tenant_id) for claim in claims])
+        short = {lane for lane, take in allotments if taken[lane] < take}
+        self._views = [view for view in self._views if view.lane not in short]
+        self._looked_at = 0
+        self._places.queued = ()
+
+    def _near(self, now: Instant) -> list[LaneView]:
+        """Lanes from which something may be claimed now or soon: of thousands often few."""
+        far = now + _FAR * self._ahead
+        return [view for view in self._views if view.next_run_at <= far]
+
     async def _look(self, now: Instant) -> None:
+        self._began_at = now
         self._looked_at = now  # from before it began: what becomes new meanwhile it may not have seen
         try:
-            views = await self._queue.peek(now, _CROWD_BATCHES * self._batch, now + _FAR * self._ahead)
+            views = await self._queue.peek(now, self._crowd(now), now + _FAR * self._ahead)
         except BaseException:
             self._looked_at = 0
             raise
         self._lateness.reached(now)
-        self._views = [view for view in views if self._serves(view)]
+        self._views = views
         self._places.learn(self._views)
 
     def _window(self, view: LaneView, now: Instant) -> Span:
@@ -188,12 +214,14 @@ class Claimer:
         limited = view.in_flight is not None or view.fires_per_second is not None
         return _FAR * self._ahead if view.crowded and not limited else self._ahead
 
+    def _crowd(self, now: Instant) -> int:
+        """From how many on a lane is crowded. Of many lanes each counts less: what they hold in all is what takes long to
+        claim, and to count."""
+        return min(_CROWD_BATCHES * self._batch, max(1, _COUNTED_BY_A_LOOK // max(1, len(self._near(now)))))
+
     def _held(self) -> Iterator[Claim]:
         """Everything this worker has claimed and not yet settled."""
         return chain(self._timetable, self._runner.claims(), self._settler.claims())
-
-    def _serves(self, view: LaneView) -> bool:
-        return not self._queues or view.lane.queue in self._queues
 
     def _allot(self, ready: Sequence[LaneView], now: Instant) -> list[Allotment]:
         """What to take of lanes that have something due, or due soon. What is due needs a place, what is ahead memory."""
@@ -261,6 +289,8 @@ class Claimer:
     def _rest(self, now: Instant) -> Report:
         """Sleep until the next known run time is near, but never longer than the interval."""
         latest = now + round(self.interval * SECOND)
-        ahead = [(view, min(self._ahead, self._window(view, now))) for view in self._views]
+        if self._look_is_old(now) and (next_look := self._next_look(now)) > now:
+            latest = min(latest, next_look)
+        ahead = [(view, min(self._ahead, self._window(view, now))) for view in self._near(now)]
         coming = [view.next_run_at - window for view, window in ahead if view.next_run_at > now + window]
         return Report(again_at=min([latest, *coming]))

@@ -104,7 +104,6 @@ class Worker:
             ahead=settings.claim_ahead,
             batch=settings.claim_batch,
             held_max=settings.held_max,
-            queues=settings.queues,
             lateness=self.lateness,
             shares=TenantShares(self.rank, settings.limit_in_flight, settings.limit_fires_per_second),
         )

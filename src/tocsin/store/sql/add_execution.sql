@@ -2,11 +2,7 @@
 -- $5 lets it run beside others although the job must not overlap.
 -- A job that is over and runs again is changed, which keeps it from being forgotten at this moment.
 -- ON CONFLICT: somebody else did it for the very same microsecond. Zero rows mean that.
-WITH lane AS (
-    INSERT INTO lanes (cell, queue, priority, tenant_id)
-    SELECT cell, queue, priority, tenant_id FROM jobs WHERE cell = $1 AND id = $2
-    ON CONFLICT DO NOTHING
-), touched AS (
+WITH touched AS (
     UPDATE jobs SET updated_at = tocsin_now() WHERE cell = $1 AND id = $2 AND (kind = 'once' OR state <> 'active')
 )
 INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause, overlap,

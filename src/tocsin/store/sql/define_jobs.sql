@@ -39,10 +39,6 @@ WITH given AS (
     RETURNING id
 ), refused AS (
     SELECT g.id FROM given g WHERE g.unique_name AND g.id NOT IN (SELECT n.id FROM named n)
-), lane AS (
-    INSERT INTO lanes (cell, queue, priority, tenant_id)
-    SELECT DISTINCT $1::smallint, queue, priority, tenant_id FROM given ORDER BY 1, 2, 3, 4
-    ON CONFLICT DO NOTHING
 ), born AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by,
                             limit_key)

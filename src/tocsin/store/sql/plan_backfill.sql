@@ -11,10 +11,6 @@ WITH asked AS (
            OR EXISTS (SELECT FROM executions e WHERE e.cell = $1 AND e.job_id = $2 AND e.fire_at = f.fire_at) AS ran
     FROM unnest($5::timestamptz[], $6::timestamptz[]) AS f (fire_at, stand_in)
     JOIN jobs j ON j.cell = $1 AND j.id = $2
-), lane AS (
-    INSERT INTO lanes (cell, queue, priority, tenant_id)
-    SELECT DISTINCT cell, queue, $4::smallint, tenant_id FROM asked
-    ON CONFLICT DO NOTHING
 ), queued AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause, overlap,
                             backfill_id, origin_fire_at, limit_key)

@@ -16,10 +16,6 @@ WITH moved AS (
     FROM unnest($5::timestamptz[], $6::timestamptz[], $7::interval[], $8::boolean[], $9::timestamptz[], $12::interval[])
         AS f (fire_at, due_at, wait, late, start_by, grace)
     CROSS JOIN moved m
-), lane AS (
-    INSERT INTO lanes (cell, queue, priority, tenant_id)
-    SELECT DISTINCT cell, queue, priority, tenant_id FROM fire ORDER BY 1, 2, 3, 4
-    ON CONFLICT DO NOTHING
 ), planned AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap,
                             limit_key, missed_after)

@@ -42,10 +42,6 @@ WITH own AS (
     ) AS f
     JOIN jobs j ON j.cell = ANY (ARRAY[f.cell]) AND j.tenant_id = ANY (ARRAY[f.tenant_id]) AND j.id = f.id
     WHERE CASE WHEN f.id IN (SELECT id FROM moved) THEN true END
-), lane AS (
-    INSERT INTO lanes (cell, queue, priority, tenant_id)
-    SELECT DISTINCT $1::smallint, queue, priority, tenant_id FROM fire ORDER BY 1, 2, 3, 4
-    ON CONFLICT DO NOTHING
 ), planned AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap,
                             limit_key, waits, missed_after)
