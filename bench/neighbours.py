@@ -1,11 +1,13 @@
 """Noisy neighbours: what a flood of one tenant does to the others.
 
-    .venv/bin/python -m bench.neighbours [--flood 200000]
+    .venv/bin/python -m bench.neighbours [--flood 200000] [--slow]
 
 Shares: three tenants with weights 1, 1 and 4 all have a backlog; what each got is counted while all three still have one.
 
 Quiet ones: the first tenant floods the fleet; the two others have one execution due every 50 ms all the while. Their
 start lag, by the database's own record.
+
+With `--slow` their calls take seconds, and the workers are full: see `bench.slow_neighbours`.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import asyncio
 
 import uvloop
 
+from bench import slow_neighbours
 from bench.herd import Lag, lag_of_history
 from bench.installation import Installation, installation
 from tocsin.clock import system_now
@@ -23,8 +26,10 @@ EVERY = 50 * MILLISECOND
 ENGINES = 2
 
 
-async def main(flood: int) -> int:
+async def main(flood: int, *, slow: bool) -> int:
     async with installation() as place:
+        if slow:
+            return await slow_neighbours.main(place)
         tenants = await make_tenants(place)
         got = await shares(place, tenants, flood)
         due = {name: weight / sum(WEIGHTS.values()) for name, weight in WEIGHTS.items()}
@@ -105,4 +110,6 @@ if __name__ == "__main__":
         prog="python -m bench.neighbours", description=__doc__.partition("\n")[0]
     )
     parser.add_argument("--flood", type=int, default=200_000, help="executions of the noisy tenant")
-    raise SystemExit(uvloop.run(main(parser.parse_args().flood)))
+    parser.add_argument("--slow", action="store_true", help="calls of one to three seconds, and full workers")
+    given = parser.parse_args()
+    raise SystemExit(uvloop.run(main(given.flood, slow=given.slow)))

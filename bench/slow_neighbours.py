@@ -1,0 +1,188 @@
+"""Neighbours whose calls are slow: who gets the places of workers that are full.
+
+Ten tenants have more calls of one to three seconds than there are places, with equal weights and with weights 1, 1, 4 in turn,
+once as a backlog and once all due at one instant. What each *started* while all had something left is held against its
+weight. An eleventh tenant has one execution after the other all the while, half of them claimed ahead: its start lag.
+
+A hanging host: one tenant has thousands of calls to a host that does not answer; the lag of another tenant's calls to another
+host, with and without them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import cycle, islice
+
+import msgspec
+
+from bench.herd import Lag, lag_of
+from bench.installation import Installation
+from bench.sink import sink
+from tocsin.clock import system_now
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant
+from tocsin.domain.target import HttpTarget
+
+TENANTS = 10
+ENGINES = 2
+PLACES = 200
+WINDOW = 12
+PER_TENANT = 700
+DURATIONS = (1000, 1500, 2000, 2500, 3000)
+EVERY = 100 * MILLISECOND
+HANGING = 6000
+HANG_WINDOW = 10
+
+
+class Share(msgspec.Struct, frozen=True):
+    """How a tenant's part of the starts differs from its part of the weights: 0.1 is a tenth more."""
+
+    weight: int
+    started: int
+    off: float
+
+
+class Slow(msgspec.Struct, frozen=True):
+    """One run with slow calls: the tenants' shares, and the lag of the quiet one."""
+
+    shares: list[Share]
+    quiet: Lag
+
+    @property
+    def worst(self) -> float:
+        """The largest difference of a share."""
+        return max(abs(share.off) for share in self.shares)
+
+
+async def main(place: Installation) -> int:
+    """Measure and print everything. Returns the exit status."""
+    tenants = await place.tenants(TENANTS + 1)
+    good = True
+    for words, weights in (("equal weights", (1,)), ("weights 1:1:4", (1, 1, 4))):
+        for when in ("a backlog", "one instant"):
+            slow = await run(
+                place, tenants, list(islice(cycle(weights), TENANTS)), at_once=when == "one instant"
+            )
+            print(
+                f"{words}, {when}: {sum(s.started for s in slow.shares):,} starts, worst share {slow.worst:.1%} off;"
+                f" a quiet tenant's lag p50 {slow.quiet.p50:.0f} ms, p99 {slow.quiet.p99:.0f} ms",
+                flush=True,
+            )
+            print("   ", ", ".join(f"{s.started} ({s.off:+.1%})" for s in slow.shares), flush=True)
+            good &= slow.worst <= 0.1 and slow.quiet.p99 <= 250
+    without = await beside_a_hanging_host(place, tenants, 0)
+    beside = await beside_a_hanging_host(place, tenants, HANGING)
+    print(
+        f"calls to a good host: lag p99 {without.p99:.1f} ms; beside {HANGING:,} calls to one that hangs {beside.p99:.1f} ms"
+    )
+    return 0 if good and beside.p99 - without.p99 <= 50 else 1
+
+
+async def run(place: Installation, tenants: Sequence[int], weights: Sequence[int], *, at_once: bool) -> Slow:
+    """Fill the workers with slow calls of ten tenants for a while."""
+    *noisy, quiet = tenants
+    await place.empty()
+    for tenant, weight in zip(noisy, weights, strict=True):
+        await place.database.execute("UPDATE tenants SET weight = $2 WHERE id = $1", tenant, weight)
+    with sink() as port:
+        due_at = system_now() + (10 * SECOND if at_once else 0)
+        for tenant in noisy:
+            await place.pause_queue(tenant)
+            await add_slow(place, tenant, due_at, port)
+        await place.settle_down()
+        async with engines(place):
+            await place.resume_queue()
+            begin = max(due_at, system_now())
+            await wait_for(begin + SECOND)
+            await one_by_one(place, quiet, port, begin + WINDOW * SECOND)
+            await wait_for(begin + WINDOW * SECOND)
+            started = await starts(place, noisy, begin + WINDOW * SECOND)
+        lags = await lags_of(place, quiet)
+    total = sum(started)
+    shares = [
+        Share(weight, count, count / total / (weight / sum(weights)) - 1)
+        for weight, count in zip(weights, started, strict=True)
+    ]
+    return Slow(shares, lag_of(lags))
+
+
+async def beside_a_hanging_host(place: Installation, tenants: Sequence[int], hanging: int) -> Lag:
+    """The lag of one tenant's calls while another's hang."""
+    first, second, *_ = tenants
+    await place.empty()
+    with sink() as good, sink() as bad:
+        await place.add_one_offs(hanging, system_now(), call(bad, "hangs", 60_000), tenant=first)
+        async with engines(place):
+            await asyncio.sleep(2)
+            await one_by_one(place, second, good, system_now() + HANG_WINDOW * SECOND)
+            await asyncio.sleep(0.5)
+        return lag_of(await lags_of(place, second))
+
+
+@asynccontextmanager
+async def engines(place: Installation) -> AsyncIterator[None]:
+    """Workers that are killed afterwards: their calls are of no interest any more."""
+    await place.start(
+        "engine",
+        ENGINES,
+        concurrency=PLACES,
+        host_concurrency=10 * PLACES,
+        allow_loopback="true",
+        claim_ttl=60,
+    )
+    try:
+        yield
+    finally:
+        while place.processes:
+            await place.kill(0)
+
+
+def call(port: int, key: str, milliseconds: int) -> HttpTarget:
+    return HttpTarget(url=f"http://127.0.0.1:{port}/{key}/{milliseconds}", method="POST")
+
+
+async def add_slow(place: Installation, tenant: int, due_at: Instant, port: int) -> None:
+    """Calls of all durations, mixed."""
+    step = 20
+    for number in range(0, PER_TENANT, step):
+        wait = DURATIONS[number // step % len(DURATIONS)]
+        await place.add_one_offs(step, due_at, call(port, "slow", wait), tenant=tenant)
+
+
+async def one_by_one(place: Installation, tenant: int, port: int, until: Instant) -> None:
+    """One quick call every so often: due at once, or a second later, so that it is claimed ahead."""
+    number = 0
+    while (now := system_now()) < until - 2 * SECOND:
+        ahead = SECOND if number % 2 else 0
+        await place.add_one_offs(1, now + ahead, call(port, "quick", 0), tenant=tenant)
+        await place.database.execute("SELECT pg_notify('tocsin', 'ready')")
+        number += 1
+        await wait_for(now + EVERY)
+
+
+async def wait_for(instant: Instant) -> None:
+    while (left := instant - system_now()) > 0:
+        await asyncio.sleep(left / SECOND)
+
+
+async def starts(place: Installation, tenants: Sequence[int], until: Instant) -> list[int]:
+    """How many executions of each tenant began until then."""
+    rows = await place.database.fetch(
+        """SELECT tenant_id, count(*) AS n FROM (
+               SELECT tenant_id, started_at FROM history UNION ALL SELECT tenant_id, started_at FROM executions
+           ) AS e WHERE started_at <= $1 GROUP BY tenant_id""",
+        until,
+    )
+    counted = {row["tenant_id"]: row["n"] for row in rows}
+    return [counted.get(tenant, 0) for tenant in tenants]
+
+
+async def lags_of(place: Installation, tenant: int) -> list[float]:
+    """Milliseconds from due to started, of all that a tenant had; of what has not started, until now."""
+    rows = await place.database.fetch(
+        """SELECT (extract(epoch FROM coalesce(started_at, tocsin_now()) - due_at) * 1000)::float8 AS lag FROM (
+               SELECT tenant_id, started_at, due_at FROM history
+               UNION ALL SELECT tenant_id, started_at, due_at FROM executions
+           ) AS e WHERE tenant_id = $1""",
+        tenant,
+    )
+    return [row["lag"] for row in rows]
