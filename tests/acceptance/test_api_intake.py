@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from tests.support.api import CONTRACT, Answer, InProcessApi, in_process_api
-from tocsin.api.batch import _lines
+from tocsin.api.batch_items import lines_of
 from tocsin.domain.errors import Refused
 from tocsin.store.jobs import JobStore, NewJob
 
@@ -188,7 +188,7 @@ def test_a_line_of_a_batch_that_never_ends_is_refused_early() -> None:
             yield b"x" * 65536
 
     async def read() -> None:
-        async for _ in _lines(endless()):
+        async for _ in lines_of(endless()):
             raise AssertionError("a line without an end is no line")
 
     with pytest.raises(Refused, match="a line is at most 1 MiB"):

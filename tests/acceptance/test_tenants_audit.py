@@ -68,7 +68,7 @@ def test_the_life_of_a_job_is_on_record(api: InProcessApi) -> None:
     assert (entry["before"]["state"], entry["after"]["state"]) == ("cancelled", "queued")
     _, entry = act(api, "POST", path + "/cancel-queued")
     assert (entry["action"], entry["object"]) == ("job.cancel_queued", job["id"])
-    assert entry["after"] == {"cancelled": 1}
+    assert entry["after"] == {"cancelled": 1, "not_retried": 0}
     again, entry = act(api, "POST", f"/v1/executions/{execution['id']}/rerun")
     assert (entry["object"], entry["after"]) == (execution["id"], {"execution": again["id"]})
     _, entry = act(api, "POST", path + "/cancel")

@@ -122,6 +122,10 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
         standing = {} if endpoint.keyless else context.throttle.admit(caller)
         _check_path(request)
         _check_query(request, known)
+        if endpoint.shown_once and "idempotency-key" in request.headers:
+            raise Refused(
+                "this cannot be repeated under a key: its answer is shown once", field="Idempotency-Key"
+            )
         body: Any = request
         if not endpoint.stream:
             raw = await _read_body(request)

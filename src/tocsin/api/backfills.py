@@ -1,10 +1,12 @@
 """``/v1/jobs/{job_id}/backfills`` and ``/v1/backfills/{backfill_id}``: run a past range."""
 
+from functools import partial
 from typing import Any
 
 from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Reply
 from tocsin.api.jobs import job_id_of, view
 from tocsin.api.listing import listing
+from tocsin.api.repeating import REPEATABLE, carried_out_once
 from tocsin.api.wire import backfills as wire
 from tocsin.api.wire.actions import Nothing
 from tocsin.api.wire.pages import CursorNumber, decode_cursor, encode_cursor
@@ -16,10 +18,22 @@ from tocsin.domain.instant import HOUR, format_instant, format_span, parse_insta
 from tocsin.domain.keys import Scope
 from tocsin.store.backfills import NewBackfill
 from tocsin.store.calendars import blackouts_of
+from tocsin.store.repeats import First, Once
 
 
-async def create(call: Call) -> Reply:
+async def create(call: Call) -> Any:
     """Check the range, count its fire times, and set it going unless it is a dry run."""
+    if call.body.dry_run:
+        return await _create(call, None)
+
+    async def again(first: First) -> wire.BackfillAnswer:
+        made = await _view(call, int(first.answer or 0))
+        return wire.BackfillAnswer(made, made.total, [])
+
+    return await carried_out_once(call, "backfill", partial(_create, call), again)
+
+
+async def _create(call: Call, once: Once | None) -> Reply:
     job_id, asked = job_id_of(call), call.body
     job = await view(call, job_id)
     if job.kind != "recurring":
@@ -42,7 +56,9 @@ async def create(call: Call) -> Reply:
     if asked.dry_run:
         return Reply(wire.BackfillAnswer(None, len(fires), sample), 200)
     new = NewBackfill(start, end, asked.mode, asked.order, pace, asked.max_parallel)
-    backfill_id = await call.context.backfills.define(call.caller.tenant_id, job_id, new, len(fires))
+    backfill_id = await call.context.backfills.define(
+        call.caller.tenant_id, job_id, new, len(fires), once=once
+    )
     asked_for = {"job": job.id, "from": asked.from_, "to": asked.to, "mode": asked.mode, "total": len(fires)}
     call.note(f"backfill:{backfill_id}", after=asked_for)
     return Reply(wire.BackfillAnswer(await _view(call, backfill_id), len(fires), sample))
@@ -110,6 +126,7 @@ ENDPOINTS = (
         method="POST", path=_OF_JOB, handler=create, body=wire.NewBackfill, answer=wire.BackfillAnswer, status=202,
         other_statuses=(200,),
         summary="Run the fire times of a past range; with dry_run, say which (200)", scope=Scope.WRITE, refusals=(404,),
+        **REPEATABLE,
     ),
     Endpoint(
         method="GET", path=_OF_JOB, handler=of_job, answer=wire.BackfillPage, parameters=(LIMIT, CURSOR),

@@ -1,30 +1,33 @@
 """``POST /v1/jobs:batch``: up to ten thousand jobs in one request, as a JSON array or line by line (NDJSON).
 
 Lines are checked and written as they arrive, a thousand at a time, so a large import costs little memory. Each
-item has its own result; with ``atomic=true`` either all are written or none.
+item has its own result; with ``atomic=true`` either all are written or none. A batch that breaks off in the middle, because
+the rest is too much, does not arrive, or the database goes away, answers with what became of each item until then. With an
+Idempotency-Key each item has a key of its own, made of that and its position: a batch can be repeated, whole or from a
+break on, and creates nothing twice.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 import msgspec
 
+from tocsin.api.batch_items import AT_A_TIME, MAX_ITEMS, items_of, too_many
+from tocsin.api.batch_keys import BatchKeys
 from tocsin.api.definitions import check_calendars, new_job, read_definition
 from tocsin.api.endpoint import Call, Endpoint, Parameter, Reply
 from tocsin.api.problems import Problem, document_of, refused_by_decoder
 from tocsin.api.quota import too_many_jobs
+from tocsin.api.repeating import REPEATABLE
 from tocsin.api.wire import jobs as wire
-from tocsin.domain.errors import Refused
+from tocsin.domain.errors import OutcomeUnknown, Refused, Unavailable
 from tocsin.domain.ids import job_text
 from tocsin.domain.keys import Scope
 from tocsin.store.jobs import NewJob, name_taken
+from tocsin.store.repeats import Repeated, used_otherwise
 
-MAX_ITEMS: Final = 10_000
-MAX_BYTES: Final = 64 * 1024 * 1024
-MAX_LINE: Final = 1024 * 1024
 _WRITE: Final = 1000
-_TURN: Final = 50
 _decode: Callable[[bytes], wire.NewJob] = msgspec.json.Decoder(wire.NewJob).decode
 
 
@@ -42,38 +45,46 @@ class BatchAnswer(msgspec.Struct, frozen=True):
     created: int
     refused: int
     items: list[BatchItem]
+    complete: bool
+    """Whether all of the batch was looked at. If not, nothing after the last item was."""
 
 
 async def create_batch(call: Call) -> Reply:
     """Write item by item, or all or none."""
     atomic = call.choice("atomic", ("true", "false")) == "true"
     batch = _Batch(call)
-    status = None
-    try:
-        async for items in _items(call):
-            for raw in items:
-                batch.add(raw)
-                if batch.size % _TURN == 0:
-                    await asyncio.sleep(0)  # others, and the write under way, get their turn
-                if not atomic and len(batch.waiting) >= _WRITE:
-                    await batch.begin_writing()
-    except Refused as refused:
-        if atomic or not batch.size:
-            raise
-        # Part of it is written: say what, and where it went wrong.
-        batch.end_with(refused)
-        status = refused.status
-    finally:
-        await batch.written()
     if atomic:
+        await _take_in(batch, call)
         await batch.write_all_or_none()
     else:
-        await batch.write()
+        try:
+            await _write_as_it_arrives(batch, call)
+        except (Refused, Unavailable) as error:
+            await batch.break_off(error)
     answer = batch.answer()
-    call.context.telemetry.created.inc(answer.created)
-    if not answer.created:
+    call.context.telemetry.created.inc(batch.new)
+    if not batch.new:
         call.changed_nothing()
-    return Reply(answer, 422 if atomic and answer.refused else status)
+    headers = {"idempotent-replayed": "true"} if answer.created and not batch.new else {}
+    return Reply(answer, 422 if atomic and answer.refused else None, headers)
+
+
+async def _write_as_it_arrives(batch: "_Batch", call: Call) -> None:
+    try:
+        await _take_in(batch, call, batch.begin_writing)
+    finally:
+        await batch.written()
+    await batch.write()
+
+
+async def _take_in(batch: "_Batch", call: Call, write: Callable[[], Awaitable[None]] | None = None) -> None:
+    async for items in items_of(call.body):
+        for raw in items:
+            batch.add(raw)
+            if batch.size % AT_A_TIME == 0:
+                await asyncio.sleep(0)  # others, and the write under way, get their turn
+            if write is not None and len(batch.waiting) >= _WRITE:
+                await write()
 
 
 class _Batch:
@@ -81,9 +92,13 @@ class _Batch:
 
     def __init__(self, call: Call) -> None:
         self._call = call
+        self._keys = BatchKeys(call)
         self._results: list[BatchItem] = []
+        self._complete = True
         self._now = call.context.clock.now()
         self._writing: asyncio.Task[None] | None = None
+        self.new = 0
+        """How many jobs were created just now, not by an earlier request with the same key."""
         self.waiting: list[tuple[int, NewJob]] = []
 
     @property
@@ -91,18 +106,35 @@ class _Batch:
         """How many items were taken in."""
         return len(self._results)
 
-    def end_with(self, refused: Refused) -> None:
-        """Nothing after this item was looked at."""
-        self._results.append(BatchItem(len(self._results), problem=document_of(refused)))
+    async def break_off(self, error: Refused | Unavailable) -> None:
+        """Nothing more is looked at. What was checked and can still be written is; each item says what became of it."""
+        self._complete = False
+        if isinstance(error, Refused):
+            try:
+                await self.write()
+            except Unavailable as trouble:
+                error = trouble
+        if not any(item.id is not None for item in self._results) and not isinstance(error, OutcomeUnknown):
+            raise error  # nothing was written
+        for index, _ in self.waiting:  # these were never sent
+            self._refuse(index, Unavailable(error.detail))
+        for item in self._results:
+            if item == BatchItem(item.index):
+                self._refuse(item.index, error)
+        if isinstance(error, Refused):
+            self._results.append(BatchItem(len(self._results), problem=document_of(error)))
 
     def add(self, raw: bytes) -> None:
         """Check an item; what is wrong with it concerns nobody else."""
         index = len(self._results)
         if index >= MAX_ITEMS:
-            raise Refused(f"a batch has at most {MAX_ITEMS:,} items")
+            raise too_many()
         self._results.append(BatchItem(index))
         try:
-            self.waiting.append((index, self._read(raw)))
+            new = self._decoded(raw)
+            self._keys.add(index, new)
+            definition = read_definition(new, self._call, self._now)
+            self.waiting.append((index, new_job(definition, self._call, self._now)))
         except Refused as refused:
             self._refuse(index, refused)
 
@@ -125,39 +157,63 @@ class _Batch:
 
     async def _write(self, waiting: list[tuple[int, NewJob]]) -> None:
         """A taken name is its item's own trouble."""
-        waiting = await self._admitted(await self._with_calendars(waiting))
+        waiting = await self._admitted(await self._with_calendars(await self._not_yet_written(waiting)))
         if not waiting:
             return
-        refused = await self._call.context.jobs.define(
-            [job for _, job in waiting], self._now, one_request=True
-        )
+        jobs = self._call.context.jobs
+        try:
+            refused = await jobs.define_under(self._keys.of(waiting), self._now)
+        except Repeated:  # by a request that was under way at the same time
+            await self._write(waiting)
+            return
         for index, job in waiting:
             if job.id in refused:
                 self._refuse(index, name_taken(job.definition))
             else:
                 self._results[index] = BatchItem(index, job_text(job.id))
+        self.new += len(waiting) - len(refused)
 
     async def write_all_or_none(self) -> None:
         """Write everything in one transaction, unless something was refused."""
-        waiting = await self._admitted(await self._with_calendars(self.waiting))
+        waiting = await self._not_yet_written(self.waiting)
+        if waiting and len(waiting) < len(self.waiting):
+            raise used_otherwise()  # all of the batch has its keys, or none
+        waiting = await self._admitted(await self._with_calendars(waiting))
         refused = {item.index for item in self._results if item.problem is not None}
-        if not refused:
+        if not refused and waiting:
             chunks = [waiting[start : start + _WRITE] for start in range(0, len(waiting), _WRITE)]
-            jobs = [[job for _, job in chunk] for chunk in chunks]
-            taken = await self._call.context.jobs.define_all(jobs, self._now)
+            try:
+                taken = await self._call.context.jobs.define_all(
+                    [self._keys.of(c) for c in chunks], self._now
+                )
+            except Repeated:
+                await self.write_all_or_none()
+                return
             refused = {index for index, job in waiting if job.id in taken}
+            self.new = 0 if refused else len(waiting)
         for index, job in waiting:
             if index in refused:
                 self._refuse(index, name_taken(job.definition))
             elif not refused:
                 self._results[index] = BatchItem(index, job_text(job.id))
 
+    async def _not_yet_written(self, waiting: list[tuple[int, NewJob]]) -> list[tuple[int, NewJob]]:
+        """The items without those that an earlier request with the same key has created, also if it could not be now."""
+        known = await self._keys.known(item.index for item in self._results if item.id is None)
+        for index, job_id in known.items():
+            if job_id is None:
+                self._refuse(index, used_otherwise())
+            else:
+                self._results[index] = BatchItem(index, job_text(job_id))
+        return [(index, job) for index, job in waiting if self._results[index] == BatchItem(index)]
+
     def answer(self) -> BatchAnswer:
         """The results so far."""
         created = sum(item.id is not None for item in self._results)
-        return BatchAnswer(created, sum(item.problem is not None for item in self._results), self._results)
+        refused = sum(item.problem is not None for item in self._results)
+        return BatchAnswer(created, refused, self._results, self._complete)
 
-    def _read(self, raw: bytes) -> NewJob:
+    def _decoded(self, raw: bytes) -> wire.NewJob:
         try:
             new = _decode(raw)
         except msgspec.ValidationError as error:
@@ -168,9 +224,10 @@ class _Batch:
             raise Refused("text with a NUL character cannot be stored")
         if new.idempotency_key is not None:
             raise Refused(
-                "keys belong to single creations; use atomic=true to repeat a batch", field="idempotency_key"
+                "a batch has one key for all of its items: the header Idempotency-Key",
+                field="idempotency_key",
             )
-        return new_job(read_definition(new, self._call, self._now), self._call, self._now)
+        return new
 
     async def _with_calendars(self, waiting: list[tuple[int, NewJob]]) -> list[tuple[int, NewJob]]:
         """The items, without those that name a calendar which is not there."""
@@ -192,58 +249,14 @@ class _Batch:
             self._refuse(index, too_many_jobs(limit or 0))
         return waiting[:room]
 
-    def _refuse(self, index: int, refused: Refused) -> None:
+    def _refuse(self, index: int, refused: Refused | Unavailable) -> None:
         self._results[index] = BatchItem(index, problem=document_of(refused))
-
-
-async def _items(call: Call) -> AsyncIterator[list[bytes]]:
-    """The items of the body, each as its own JSON text, as many at a time as have arrived."""
-    request: Any = call.body
-    if "ndjson" in request.headers.get("content-type", ""):
-        async for lines in _lines(request.stream()):
-            yield lines
-        return
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        _check_size(len(body))
-    try:
-        items = msgspec.json.decode(bytes(body), type=list[msgspec.Raw])
-    except msgspec.ValidationError as error:
-        raise refused_by_decoder(error) from None
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Refused(f"the body is neither a JSON array nor NDJSON: {error}") from None
-    for start in range(0, len(items), _TURN):
-        yield [bytes(item) for item in items[start : start + _TURN]]
-
-
-async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
-    rest, size = b"", 0
-    async for chunk in stream:
-        size += len(chunk)
-        _check_size(size)
-        *lines, rest = (rest + chunk).split(b"\n")
-        if len(rest) > MAX_LINE:  # what waits for its end is copied with every chunk
-            raise _TooLarge(f"a line is at most {MAX_LINE >> 20} MiB")
-        if whole := [line for line in lines if line.strip()]:
-            yield whole
-    if rest.strip():
-        yield [rest]
-
-
-def _check_size(size: int) -> None:
-    if size > MAX_BYTES:
-        raise _TooLarge(f"a batch is at most {MAX_BYTES >> 20} MiB")
-
-
-class _TooLarge(Refused):
-    status = 413
 
 
 ENDPOINTS = (
     Endpoint(
         method="POST", path="/v1/jobs:batch", handler=create_batch, stream=True, body=list[wire.JobBody],
-        answer=BatchAnswer, other_statuses=(413, 422), body_kinds=("application/x-ndjson",), scope=Scope.WRITE,
+        answer=BatchAnswer, other_statuses=(422,), refusals=(408, 409), **REPEATABLE, body_kinds=("application/x-ndjson",), scope=Scope.WRITE,
         summary="Create up to 10,000 jobs from a JSON array or NDJSON; item by item, or all or none",
         parameters=(Parameter("atomic", "All or none", {"type": "string", "enum": ["true", "false"], "default": "false"}),),
     ),

@@ -25,6 +25,7 @@ from tocsin.store.executions import ExecutionStore
 from tocsin.store.jobs import JobStore
 from tocsin.store.keys import KeyStore
 from tocsin.store.leases import LeaseStore
+from tocsin.store.repeats import RepeatStore
 from tocsin.store.resealing import Resealing
 from tocsin.store.secrets import SecretStore
 from tocsin.store.sessions import SessionStore
@@ -55,6 +56,7 @@ class Context(msgspec.Struct, frozen=True):
     calendars: CalendarStore
     backfills: BackfillStore
     executions: ExecutionStore
+    repeats: RepeatStore
     leases: LeaseStore
     intake: Intake
     authenticator: Authenticator
@@ -114,6 +116,7 @@ def make_context(
         CalendarStore(database),
         BackfillStore(database),
         ExecutionStore(database),
+        RepeatStore(database),
         LeaseStore(database, lease_ttl),
         Intake(jobs, clock, patience),
         authenticator,

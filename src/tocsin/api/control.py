@@ -1,14 +1,19 @@
 """``/v1/jobs/{job_id}/…``: stop it, start it, fire it."""
 
+from functools import partial
+from typing import Any
+
 from tocsin.api.endpoint import Call, Endpoint
 from tocsin.api.jobs import job_id_of, view
+from tocsin.api.repeating import REPEATABLE, carried_out_once
 from tocsin.api.wire import control as wire
 from tocsin.api.wire.actions import Nothing, Reason
 from tocsin.api.wire.executions import Execution, execution_view
 from tocsin.domain.errors import Refused
-from tocsin.domain.ids import execution_text
+from tocsin.domain.ids import ExecutionKey, execution_text
 from tocsin.domain.instant import Instant, format_instant, parse_instant
 from tocsin.domain.keys import Scope
+from tocsin.store.repeats import First, Once
 
 
 async def cancel(call: Call) -> wire.CancelAnswer:
@@ -50,21 +55,38 @@ async def resume(call: Call) -> wire.ResumeAnswer:
     )
 
 
-async def run(call: Call) -> Execution:
+async def run(call: Call) -> Any:
     """Fire a job now."""
-    tenant_id = call.caller.tenant_id
+    tenant_id, now = call.caller.tenant_id, call.context.clock.now()
     beside = call.body is not None and call.body.override_overlap
-    key = await call.context.firing.run(tenant_id, job_id_of(call), call.context.clock.now(), beside=beside)
-    call.note(after={"execution": execution_text(key)})
-    return execution_view(await call.context.executions.get(tenant_id, key))
+
+    async def act(once: Once | None) -> Execution:
+        key = await call.context.firing.run(tenant_id, job_id_of(call), now, beside=beside, once=once)
+        call.note(after={"execution": execution_text(key)})
+        return execution_view(await call.context.executions.get(tenant_id, key))
+
+    return await carried_out_once(call, "run", act, partial(first_execution, call))
 
 
-async def skip_next(call: Call) -> wire.SkipAnswer:
+async def first_execution(call: Call, first: First) -> Execution:
+    """The execution that an earlier request with the same key made."""
+    key = ExecutionKey(first.job_id, int(first.answer or 0))
+    return execution_view(await call.context.executions.get(call.caller.tenant_id, key))
+
+
+async def skip_next(call: Call) -> Any:
     """Leave the next fire out."""
     job_id = job_id_of(call)
-    skipped = await call.context.firing.skip_next(call.caller.tenant_id, job_id)
-    call.note(after={"skipped": format_instant(skipped)})
-    return wire.SkipAnswer(await view(call, job_id), format_instant(skipped))
+
+    async def act(once: Once | None) -> wire.SkipAnswer:
+        skipped = await call.context.firing.skip_next(call.caller.tenant_id, job_id, once=once)
+        call.note(after={"skipped": format_instant(skipped)})
+        return wire.SkipAnswer(await view(call, job_id), format_instant(skipped))
+
+    async def again(first: First) -> wire.SkipAnswer:
+        return wire.SkipAnswer(await view(call, job_id), format_instant(int(first.answer or 0)))
+
+    return await carried_out_once(call, "skip_next", act, again)
 
 
 def _pause_end(call: Call) -> Instant | None:
@@ -98,10 +120,10 @@ ENDPOINTS = (
     ),
     Endpoint(
         method="POST", path=_JOB + "/run", handler=run, summary="Fire a job now", answer=Execution, status=202,
-        body=wire.Run, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
+        body=wire.Run, body_required=False, scope=Scope.WRITE, refusals=(404, 409), **REPEATABLE,
     ),
     Endpoint(
         method="POST", path=_JOB + "/skip-next", handler=skip_next, summary="Leave the next fire out",
-        answer=wire.SkipAnswer, body=Nothing, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
+        answer=wire.SkipAnswer, body=Nothing, body_required=False, scope=Scope.WRITE, refusals=(404, 409), **REPEATABLE,
     ),
 )  # fmt: skip

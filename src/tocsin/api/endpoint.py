@@ -166,6 +166,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Header fields of its own kind of answer."""
     stream: bool = False
     """Whether the handler reads the request itself, as it arrives; then the call's body is the request."""
+    shown_once: bool = False
+    """Whether a request with an Idempotency-Key is refused: to repeat it makes another one, and its answer is shown once."""
     tag: str = ""
 
     @property

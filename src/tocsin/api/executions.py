@@ -6,6 +6,7 @@ import msgspec
 
 from tocsin.api.endpoint import CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter
 from tocsin.api.listing import listing
+from tocsin.api.repeating import REPEATABLE, carried_out_once
 from tocsin.api.wire import executions as wire
 from tocsin.api.wire.actions import Nothing, Reason
 from tocsin.api.wire.pages import decode_cursor, encode_cursor
@@ -17,6 +18,7 @@ from tocsin.domain.keys import Scope
 from tocsin.domain.lifecycle import FINAL, LIVE, State
 from tocsin.domain.written import SpanText
 from tocsin.store.executions import ExecutionFilter, Place
+from tocsin.store.repeats import First, Once
 
 
 async def list_executions(call: Call) -> wire.ExecutionPage:
@@ -48,23 +50,34 @@ async def cancel(call: Call) -> wire.CancelledExecution:
     return wire.cancelled_view(done.row, done.answer, ended)
 
 
-async def retry(call: Call) -> wire.Execution:
+async def retry(call: Call) -> Any:
     """Give a final execution another round of attempts."""
     key = _key(call)
-    await call.context.executions.retry(call.caller.tenant_id, key)
-    return await _view(call, key)
+
+    async def act(once: Once | None) -> wire.Execution:
+        await call.context.executions.retry(call.caller.tenant_id, key, once=once)
+        return await _view(call, key)
+
+    return await carried_out_once(call, "retry", act, lambda _: _view(call, key))
 
 
-async def rerun(call: Call) -> wire.Execution:
+async def rerun(call: Call) -> Any:
     """Run a finished execution again, as a new one that remembers where it came from."""
     key, tenant_id = _key(call), call.caller.tenant_id
-    row = await call.context.executions.get(tenant_id, key)
-    if row["state"] in LIVE:
-        raise Conflict(f"cannot run an execution again that is {row['state']}")
-    now = call.context.clock.now()
-    again = await call.context.firing.run(tenant_id, key.job_id, now, again=key.fire_at)
-    call.note(after={"execution": execution_text(again)})
-    return await _view(call, again)
+
+    async def act(once: Once | None) -> wire.Execution:
+        row = await call.context.executions.get(tenant_id, key)
+        if row["state"] in LIVE:
+            raise Conflict(f"cannot run an execution again that is {row['state']}")
+        now = call.context.clock.now()
+        again = await call.context.firing.run(tenant_id, key.job_id, now, again=key.fire_at, once=once)
+        call.note(after={"execution": execution_text(again)})
+        return await _view(call, again)
+
+    async def again(first: First) -> wire.Execution:
+        return await _view(call, ExecutionKey(first.job_id, int(first.answer or 0)))
+
+    return await carried_out_once(call, "rerun", act, again)
 
 
 async def explain_execution(call: Call) -> wire.Explanation:
@@ -157,12 +170,12 @@ ENDPOINTS = (
     Endpoint(
         method="POST", path=_EXECUTION + "/retry", handler=retry,
         summary="Retry a dead, expired or cancelled execution under the same identity", answer=wire.Execution,
-        status=202, body=Nothing, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
+        status=202, body=Nothing, body_required=False, scope=Scope.WRITE, refusals=(404, 409), **REPEATABLE,
     ),
     Endpoint(
         method="POST", path=_EXECUTION + "/rerun", handler=rerun, status=202, answer=wire.Execution,
         summary="Run a finished execution again, under a new identity", body=Nothing, body_required=False,
-        scope=Scope.WRITE, refusals=(404, 409),
+        scope=Scope.WRITE, refusals=(404, 409), **REPEATABLE,
     ),
     Endpoint(
         method="GET", path=_EXECUTION + "/explain", handler=explain_execution, answer=wire.Explanation,

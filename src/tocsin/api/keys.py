@@ -109,7 +109,7 @@ _KEY = "/v1/keys/{key_id}"
 ENDPOINTS = (
     Endpoint(
         method="POST", path="/v1/keys", handler=create, body=wire.NewKey, answer=wire.FreshKey, status=201,
-        summary="Make a key; its text is in this answer only", scope=Scope.ADMIN, refusals=(404,),
+        summary="Make a key; its text is in this answer only", scope=Scope.ADMIN, shown_once=True, refusals=(404,),
     ),
     Endpoint(
         method="GET", path="/v1/keys", handler=list_keys, summary="List keys, by id", answer=wire.KeyPage,
@@ -121,7 +121,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         method="POST", path=_KEY + "/rotate", handler=rotate, body=Rotation, body_required=False,
-        answer=wire.FreshKey, status=201, scope=Scope.ADMIN, refusals=(404, 409),
+        answer=wire.FreshKey, status=201, scope=Scope.ADMIN, shown_once=True, refusals=(404, 409),
         summary="Make a key in the place of another, which stays valid for a chosen overlap",
     ),
     Endpoint(

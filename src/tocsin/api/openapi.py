@@ -22,6 +22,7 @@ _MEANINGS: Final = {
     401: "No valid API key",
     403: "The key lacks the scope",
     404: "Unknown, or of another tenant",
+    408: "The request did not arrive in time",
     409: "The state forbids it",
     412: "Somebody else changed it first",
     413: "The body is too large",

@@ -62,8 +62,12 @@ _TITLES: Final = {
 }
 
 
-def document_of(error: Refused) -> Problem:
+def document_of(error: Refused | Unavailable) -> Problem:
     """The document for one item of a batch."""
+    if isinstance(error, OutcomeUnknown):
+        return Problem(_TITLES[503], 503, f"{error.detail}; {_UNKNOWN_OUTCOME}", type=OUTCOME_UNKNOWN)
+    if isinstance(error, Unavailable):
+        return Problem(_TITLES[503], 503, f"{error.detail}; the item was not written")
     return Problem(
         _TITLES.get(error.status, "Error"),
         error.status,

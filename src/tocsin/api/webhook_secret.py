@@ -49,7 +49,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         method="POST", path=_PATH + "/rotate", handler=rotate, body=Rotation, body_required=False,
-        answer=wire.WebhookSecrets, scope=Scope.WRITE, refusals=(409,),
+        answer=wire.WebhookSecrets, scope=Scope.WRITE, shown_once=True, refusals=(409,),
         summary="Make a new secret; the one before stays live for a chosen overlap",
     ),
 )  # fmt: skip

@@ -16,6 +16,7 @@ from tocsin.domain.job import CATCH_UP_PRIORITY
 from tocsin.store.calendars import blackouts_of
 from tocsin.store.executions import hold_executions
 from tocsin.store.jobs import no_job
+from tocsin.store.repeats import Once, take_key
 from tocsin.store.statements import CELL, sql
 from tocsin.store.stored_job import read_schedule
 from tocsin.store.unread import Unread
@@ -45,26 +46,30 @@ class BackfillStore:
         self._database = database
         self._unread = unread or Unread("backfill")
 
-    async def define(self, tenant_id: int, job_id: UUID, new: NewBackfill, total: int) -> int:
+    async def define(
+        self, tenant_id: int, job_id: UUID, new: NewBackfill, total: int, *, once: Once | None = None
+    ) -> int:
         """Write a backfill down; a scheduler takes it from there."""
-        row = await self._database.fetchrow(
-            "INSERT INTO backfills (tenant_id, cell, job_id, shard, schedule, range_from, range_to, mode, direction, pace,"
-            " max_parallel, total) SELECT $1, cell, id, shard, schedule, $3, $4, $5, $6, $7, $8, $9 FROM jobs"
-            " WHERE cell = $10 AND id = $2 AND tenant_id = $1 RETURNING id, pg_notify('tocsin', 'backfill')",
-            tenant_id,
-            job_id,
-            new.start,
-            new.end,
-            new.mode,
-            new.order,
-            new.pace,
-            new.max_parallel,
-            total,
-            CELL,
-        )
-        if row is None:
-            raise no_job(job_id)
-        return int(row["id"])
+        async with self._database.transaction() as session:
+            row = await session.fetchrow(
+                "INSERT INTO backfills (tenant_id, cell, job_id, shard, schedule, range_from, range_to, mode, direction, pace,"
+                " max_parallel, total) SELECT $1, cell, id, shard, schedule, $3, $4, $5, $6, $7, $8, $9 FROM jobs"
+                " WHERE cell = $10 AND id = $2 AND tenant_id = $1 RETURNING id, pg_notify('tocsin', 'backfill')",
+                tenant_id,
+                job_id,
+                new.start,
+                new.end,
+                new.mode,
+                new.order,
+                new.pace,
+                new.max_parallel,
+                total,
+                CELL,
+            )
+            if row is None:
+                raise no_job(job_id)
+            await take_key(session, once, job_id, row["id"])
+            return int(row["id"])
 
     async def missing(self, job_id: UUID, fires: Sequence[Instant]) -> list[Instant]:
         """Those of these fire times that have no execution of their own, finished or not."""

@@ -15,6 +15,7 @@ from tocsin.domain.explain import Surroundings
 from tocsin.domain.ids import ExecutionKey, execution_text
 from tocsin.domain.instant import Instant, Span
 from tocsin.domain.lifecycle import FINAL, LIVE, CancelResult, State
+from tocsin.store.repeats import Once, take_key
 from tocsin.store.statements import CELL, sql
 
 Rows: TypeAlias = list[Record]
@@ -113,11 +114,12 @@ class ExecutionStore:
                 raise Conflict(f"cannot cancel an execution that is {row['state']}")
             return Cancellation(answer, row)
 
-    async def retry(self, tenant_id: int, key: ExecutionKey) -> None:
+    async def retry(self, tenant_id: int, key: ExecutionKey, *, once: Once | None = None) -> None:
         """Give a dead, expired or cancelled execution another round of attempts, under the same identity."""
         async with self._database.transaction() as session:
             args = (CELL, key.job_id, key.fire_at, tenant_id)
             if await session.fetchrow(sql("revive_execution"), *args) is not None:
+                await take_key(session, once, key.job_id, key.fire_at)
                 await session.execute("SELECT pg_notify('tocsin', 'ready')")
                 return
         row = await self.get(tenant_id, key)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -15,6 +15,7 @@ from tocsin.domain.ids import job_text
 from tocsin.domain.instant import MILLISECOND, Instant
 from tocsin.domain.job import Definition
 from tocsin.domain.policy import Policies
+from tocsin.store.repeats import Once, leave_keys, take_keys
 from tocsin.store.statements import CELL, sql
 
 TAG_SEPARATOR: Final = "\x1f"
@@ -39,6 +40,10 @@ class NewJob(msgspec.Struct, frozen=True):
     """Who creates it, for the audit log."""
     created_at: Instant = 0
     """When the caller was told it was created; 0: when it is written."""
+
+
+Keyed: TypeAlias = tuple[NewJob, Once | None]
+"""A job and the idempotency key that it is created under."""
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,12 +73,20 @@ class JobStore:
         one entry in the audit log."""
         return await _define(self._database, jobs, now, one_request=one_request)
 
-    async def define_all(self, batches: Sequence[Sequence[NewJob]], now: Instant) -> set[UUID]:
+    async def define_under(self, jobs: Sequence[Keyed], now: Instant) -> set[UUID]:
+        """Write jobs of one request, each under its idempotency key if it has one. Returns those whose names are taken;
+        `Repeated` if a key is, and then nothing was written."""
+        if not any(once for _, once in jobs):
+            return await _define(self._database, [job for job, _ in jobs], now, one_request=True)
+        async with self._database.transaction() as session:
+            return await _define_under(session, jobs, now)
+
+    async def define_all(self, batches: Sequence[Sequence[Keyed]], now: Instant) -> set[UUID]:
         """Write all jobs or none: returns those whose names are taken, and then nothing was written."""
         try:
             async with self._database.transaction() as session:
                 for batch in batches:
-                    if refused := await _define(session, batch, now, one_request=True):
+                    if refused := await _define_under(session, batch, now):
                         raise _TakenNames(refused)
         except _TakenNames as taken:
             return taken.ids
@@ -198,6 +211,16 @@ async def _define(
         sql("define_jobs"), CELL, *values[:15], _notice(jobs, now), tenants, *origin, values[18], one_request
     )
     return {row["id"] for row in rows if row["id"] is not None}
+
+
+async def _define_under(session: Session, jobs: Sequence[Keyed], now: Instant) -> set[UUID]:
+    """Inside a transaction: keys first, then jobs; the keys of jobs that are refused are free again."""
+    keyed = [(once, job.id) for job, once in jobs if once is not None]
+    if keyed:
+        await take_keys(session, keyed)
+    refused = await _define(session, [job for job, _ in jobs], now, one_request=True)
+    await leave_keys(session, [once for once, job_id in keyed if job_id in refused])
+    return refused
 
 
 def _shortened(column: list[Any], *, nullable: bool) -> list[Any]:

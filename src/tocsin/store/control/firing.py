@@ -12,6 +12,7 @@ from tocsin.domain.schedule import rule_of
 from tocsin.store.control.locked_job import lock_job, policies_of, schedule_of, wrong_state
 from tocsin.store.control.replanning import write_plan
 from tocsin.store.executions import hold_executions
+from tocsin.store.repeats import Once, take_key
 from tocsin.store.statements import CELL, sql
 
 
@@ -29,6 +30,7 @@ class Firing:
         *,
         beside: bool = False,
         again: Instant | None = None,
+        once: Once | None = None,
     ) -> ExecutionKey:
         """Fire a job now, whatever its schedule says.
 
@@ -45,10 +47,11 @@ class Firing:
                 is None
             ):
                 fire_at += 1  # that very microsecond is taken
+            await take_key(session, once, job_id, fire_at)
             await session.execute("SELECT pg_notify('tocsin', 'ready')")
             return ExecutionKey(job_id, fire_at)
 
-    async def skip_next(self, tenant_id: int, job_id: UUID) -> Instant:
+    async def skip_next(self, tenant_id: int, job_id: UUID, *, once: Once | None = None) -> Instant:
         """Leave the next fire out. Returns its fire time."""
         async with self._database.transaction() as session:
             job = await lock_job(session, tenant_id, job_id)
@@ -57,6 +60,7 @@ class Firing:
             await hold_executions(session, job_id)
             row = await session.fetchrow(sql("skip_execution"), CELL, job_id)
             if row is not None:
+                await take_key(session, once, job_id, row["fire_at"])
                 await pass_turns(session, CELL, [job_id])  # it may have been next
                 return int(row["fire_at"])
             if job["state"] == "completed" or job["next_fire_at"] is None:
@@ -64,5 +68,6 @@ class Firing:
             fire = int(job["next_fire_at"])
             following = rule_of(schedule_of(job)).next_fire(fire)
             skipped = Plan([], [Skip(fire, fire, 1, "skip_next")], following)
+            await take_key(session, once, job_id, fire)
             await write_plan(session, job_id, policies_of(job), skipped)
             return fire
