@@ -29,3 +29,17 @@ def url(cluster: Cluster) -> Iterator[str]:
     url = cluster.new_database()
     yield url
     cluster.drop(url)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The last line of a run that could not look at the dashboard says so."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    skipped = (
+        [report for report in reporter.stats.get("skipped", ()) if "tests/browser/" in report.nodeid]
+        if reporter
+        else []
+    )
+    if skipped:
+        print(
+            f"{len(skipped)} tests of the dashboard were skipped: {skipped[0].longrepr[2].removeprefix('Skipped: ')}"
+        )

@@ -3,10 +3,10 @@ import { computed, signal } from "@preact/signals";
 import { place } from "./router.ts";
 
 const offset = signal(0);
-/** A tick a second, for everything that counts towards now. */
-export const tick = signal(0);
+/** A tick a second, for everything that counts towards now; the same moment for all of them, so that rows agree. */
+export const tick = signal(Date.now());
 setInterval(() => {
-  if (!document.hidden) tick.value += 1;
+  if (!document.hidden) tick.value = Date.now();
 }, 1000);
 
 export function heardNow(text: string): void {
@@ -59,7 +59,7 @@ export function whole(text: string): string {
 
 /** How far an instant is from now: "in 5 s", "3 min ago". */
 export function distance(at: number): string {
-  const away = at - now();
+  const away = at - (tick.value + offset.value);
   if (Math.abs(away) < 1000) return "now";
   return away > 0 ? `in ${duration(away)}` : `${duration(-away)} ago`;
 }

@@ -10,7 +10,7 @@ from tocsin.api.needs import needs_of
 from tocsin.api.wire import stats as wire
 from tocsin.domain.errors import Refused
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text
-from tocsin.domain.instant import DAY, HOUR, MILLISECOND, SECOND, Instant, format_instant
+from tocsin.domain.instant import DAY, EARLIEST, HOUR, MILLISECOND, SECOND, Instant, format_instant
 from tocsin.store.stats import Load, dead_whole, series_whole
 
 _MOST_BUCKETS: Final = 400
@@ -39,11 +39,11 @@ async def series(call: Call) -> wire.Series:
     """How executions ended over time."""
     now = call.context.clock.now()
     until = _or(call.instant("to"), now)
-    since = _or(call.instant("from"), until - HOUR)
+    since = _or(call.instant("from"), max(EARLIEST, until - HOUR))
     if not 0 < until - since <= _LONGEST_RANGE:
         raise Refused("the range ends after it begins, and is at most 31 days", field="from")
     step = next(step for step in _STEPS if (until - since) / step <= _MOST_BUCKETS)
-    since -= since % step
+    since = max(EARLIEST, since - since % step)
     rows = await call.context.stats.series(call.caller.tenant_id, since, until, step)
     covers = since if series_whole(rows) else rows[0]["since"]
     return wire.Series(step // SECOND, format_instant(covers), [_bucket(row) for row in rows])

@@ -129,7 +129,7 @@ function Attempt({ attempt: one }: { attempt: AttemptView }) {
   return (
     <details class="attempt" open={one.verdict !== "succeeded"}>
       <summary>
-        <b>#{one.number}</b> <State state={mark} />
+        <b>#{one.number}</b> <State state={mark} word={verdict.replace("_", " ")} />
         <span class="grow">{one.error ?? (detail?.status ? `answered ${detail.status}` : "")}</span>
         <small>
           {one.duration_ms === null ? "" : duration(one.duration_ms)} {one.node ? `· node ${one.node}` : ""}

@@ -85,7 +85,10 @@ function Runs({ page, job }: { page: ExecutionPage; job: Job }) {
   return (
     <>
       <RunsPlot runs={page.items} />
-      <ExecutionRows items={page.items} withJob={false} />
+      <ExecutionRows
+        items={page.items.filter((item) => item.state !== "queued" || item.attempt > 1)}
+        withJob={false}
+      />
     </>
   );
 }

@@ -1,5 +1,4 @@
 /** Is it on time, what is broken, what comes next. */
-import { useState } from "preact/hooks";
 import { query } from "../api.ts";
 import { useData } from "../hooks.ts";
 import { justNow } from "../live.ts";
@@ -22,12 +21,10 @@ const SPANS: Record<string, number> = {
 export function Overview() {
   const span = place.value.query.get("span") ?? "15m";
   const spanMs = SPANS[span] ?? 900_000;
-  const [minute] = useState(() => Math.floor(now() / 1000));
   const summary = useData<Summary>("/stats/summary");
   const from = new Date(Math.floor((now() - spanMs) / 60_000) * 60_000).toISOString();
   const series = useData<Series>(`/stats/series${query({ from })}`);
   const upcoming = useData<ComingFires>(`/upcoming${query({ limit: 200 })}`);
-  void minute;
   const empty = summary.data && nothingYet(summary.data) && upcoming.data?.items.length === 0;
   return (
     <>
@@ -35,7 +32,7 @@ export function Overview() {
       {empty ? <FirstRun /> : null}
       <Part of={summary}>{(data) => <Tiles summary={data} />}</Part>
       <section class="card">
-        <div class="head">
+        <div class="head wrap">
           <h2>Past, now and coming</h2>
           <div class="switch" role="group" aria-label="How far back">
             {Object.keys(SPANS).map((name) => (
@@ -90,7 +87,7 @@ function Tiles({ summary }: { summary: Summary }) {
       <Tile
         name="On time"
         value={share}
-        note={`started within 1 s, ${hour}`}
+        note={`within 1 s, ${hour}`}
         href={address("/executions", { min_lag: "1s" })}
         bad={late.on_time !== null && late.on_time < 0.99}
       />
@@ -218,7 +215,8 @@ function JustNow() {
   const earlier = (past.data?.items ?? [])
     .filter((item) => item.finished_at)
     .map((item) => ({ ...item, name: item.job_name, late_ms: item.lag_ms, at: item.finished_at! }));
-  const items = justNow.value.length ? justNow.value : earlier;
+  const told = new Set(justNow.value.map((item) => item.id));
+  const items = [...justNow.value, ...earlier.filter((item) => !told.has(item.id))];
   if (!items.length) return <p class="calm">Nothing has run yet.</p>;
   return (
     <ul class="lines" aria-live="off">

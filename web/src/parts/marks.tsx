@@ -34,11 +34,11 @@ export function Mark({ state, title }: { state: string; title?: string | undefin
   );
 }
 
-export function State({ state }: { state: string }) {
+export function State({ state, word = state }: { state: string; word?: string }) {
   return (
     <span class={`state s-${state}`}>
       <Mark state={state} />
-      {state}
+      {word}
     </span>
   );
 }

@@ -14,10 +14,9 @@ const took = (run: Execution) =>
 export function RunsPlot({ runs }: { runs: Execution[] }) {
   const [box, width] = useWidth();
   const ended = runs.filter((run) => run.finished_at).toReversed();
-  if (ended.length < 3) return null;
   const most = roundUp(Math.max(1, ...ended.map((run) => took(run) ?? 0)));
   const latest = roundUp(Math.max(1, ...ended.map((run) => run.lag_ms ?? 0)));
-  const step = Math.min(14, width / ended.length);
+  const step = Math.min(14, width / Math.max(1, ended.length));
   const times = ended
     .map(took)
     .filter((ms) => ms !== null)
