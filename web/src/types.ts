@@ -71,6 +71,7 @@ export interface BatchAnswer {
   created: number;
   refused: number;
   items: Array<BatchItem>;
+  complete: boolean;
 }
 
 export interface BatchItem {
