@@ -7,15 +7,16 @@ import msgspec
 from tocsin.api.endpoint import Call
 from tocsin.api.wire import jobs as wire
 from tocsin.domain.addresses import AddressPolicy, parse_target_url
-from tocsin.domain.errors import Refused
+from tocsin.domain.errors import Refused, Unavailable, Unreadable
 from tocsin.domain.http_auth import OAuth2Auth
 from tocsin.domain.ids import job_text, new_job_id, shard_of
 from tocsin.domain.instant import Instant, format_instant, parse_instant
 from tocsin.domain.job import Definition, check_definition
 from tocsin.domain.limits import check_interval, check_payload
 from tocsin.domain.policy import Policies
-from tocsin.domain.schedule import Schedule, read_schedule, rule_of
-from tocsin.domain.target import HttpTarget, Target
+from tocsin.domain.schedule import read_schedule, rule_of
+from tocsin.domain.target import HttpTarget
+from tocsin.store import stored_job
 from tocsin.store.calendars import ranges_of
 from tocsin.store.jobs import NewJob
 
@@ -46,17 +47,15 @@ def patched(current: Any, patch: wire.JobPatch, call: Call, now: Instant) -> Def
 
 
 def stored_definition(row: Any) -> Definition:
-    """The definition in a job's row."""
-    return Definition(
-        msgspec.json.decode(row["schedule"], type=Schedule),
-        msgspec.json.decode(row["target"], type=Target),
-        row["name"],
-        row["description"],
-        row["queue"],
-        row["priority"],
-        tuple(row["tags"]),
-        msgspec.json.decode(row["policies"], type=Policies),
-    )
+    """The definition in a job's row. What this version cannot read may be had from a newer API process."""
+    try:
+        schedule = stored_job.read_schedule(row["schedule"])
+        target = stored_job.read_target(row["target"])
+        policies = stored_job.read_policies(row["policies"])
+    except Unreadable as error:
+        raise Unavailable(f"{error.detail}; a newer version wrote it") from None
+    words = row["name"], row["description"], row["queue"], row["priority"]
+    return Definition(schedule, target, *words, tuple(row["tags"]), policies)
 
 
 async def check_calendars(definition: Definition, call: Call) -> None:

@@ -21,7 +21,7 @@ from tocsin.api.wire import jobs as wire
 from tocsin.api.wire.control import CancelAnswer
 from tocsin.api.wire.executions import Execution, ExecutionPage, JobExecutionPlace, execution_view, name_of
 from tocsin.api.wire.pages import decode_cursor, encode_cursor
-from tocsin.domain.errors import Conflict, NotFound, Refused, Stale
+from tocsin.domain.errors import Conflict, NotFound, OutcomeUnknown, Refused, Stale, Unavailable
 from tocsin.domain.ids import job_text, parse_job_text
 from tocsin.domain.job import MAX_NAME, Definition, check_text
 from tocsin.domain.keys import Scope
@@ -188,8 +188,14 @@ async def executions(call: Call) -> ExecutionPage:
 
 
 async def view(call: Call, job_id: UUID) -> wire.Job:
-    """A job as it stands now."""
-    return wire.job_view(await call.context.jobs.get(call.caller.tenant_id, job_id))
+    """A job as it stands now. What this version cannot read may be had from a newer API process; after a change, which is made
+    by now, all that can be said is that the answer is lost."""
+    row = await call.context.jobs.get(call.caller.tenant_id, job_id)
+    try:
+        return wire.job_view(row)
+    except msgspec.DecodeError as error:
+        family = Unavailable if call.trail is None else OutcomeUnknown
+        raise family(f"this version cannot read the job: {error}; a newer version wrote it") from None
 
 
 def job_id_of(call: Call) -> UUID:
