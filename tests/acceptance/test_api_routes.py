@@ -173,7 +173,8 @@ def test_running_a_job_adds_an_execution_beside_its_schedule(api: InProcessApi) 
 
 def test_deleting_a_job_calls_off_what_is_queued_and_keeps_its_history(api: InProcessApi) -> None:
     job = api.create(schedule={"in": "1h"})
-    assert api.delete(f"/v1/jobs/{job['id']}").json() == {"job": None, "cancelled": 1, "asked_to_stop": 0}
+    answer = api.delete(f"/v1/jobs/{job['id']}").json()
+    assert answer == {"job": None, "cancelled": 1, "asked_to_stop": 0, "not_retried": 0}
     assert api.get(f"/v1/jobs/{job['id']}").status == 404
     assert api.delete(f"/v1/jobs/{job['id']}").status == 404
     execution = api.execution(job)
