@@ -91,6 +91,16 @@ def test_a_worker_probes_only_the_queues_that_it_serves(url: str) -> None:
     play(url, story)
 
 
+def test_a_look_tells_what_a_tenant_weighs_of_which_nothing_is_queued(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        worker = shop.worker(1)
+        await shop.plain.execute("UPDATE tenants SET weight = 4")
+        assert await shown(shop, worker) == set()
+        assert worker.weights == {1: 4}
+
+    play(url, story)
+
+
 def test_a_look_compares_no_lane_with_another(url: str) -> None:
     async def story(shop: Workshop) -> None:
         await shop.plain.execute(

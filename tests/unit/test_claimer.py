@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
-from types import SimpleNamespace
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -32,6 +32,7 @@ class Queue:
     """Two lanes with work that is due; says what was asked of it."""
 
     lanes_known = 2
+    weights: Mapping[int, int] = MappingProxyType({})
 
     def __init__(self) -> None:
         self.asked: list[Allotment] = []
@@ -96,7 +97,7 @@ def test_what_becomes_new_while_a_look_is_under_way_is_looked_at_next() -> None:
             claimer.forget_look()
         return [LaneView(FLOOD, 1, NOW + 60 * SECOND)]
 
-    claimer = _claimer(SimpleNamespace(peek=peek, lanes_known=2))
+    claimer = _claimer(SimpleNamespace(peek=peek, lanes_known=2, weights={}))
     for _ in range(3):
         asyncio.run(claimer.run_once(NOW))
     assert len(looks) == 2
@@ -109,7 +110,7 @@ def test_a_look_that_failed_is_made_up_for() -> None:
     async def peek_again(*_: object) -> list[LaneView]:
         return []
 
-    queue = SimpleNamespace(peek=peek, lanes_known=2)
+    queue = SimpleNamespace(peek=peek, lanes_known=2, weights={})
     claimer = _claimer(queue)
     claimer._views = [LaneView(FLOOD, 1, NOW + 60 * SECOND)]
     with pytest.raises(Unavailable):
@@ -183,7 +184,7 @@ def test_where_there_are_thousands_of_lanes_looks_leave_time_for_other_things() 
         looks.append(1)
         return []
 
-    claimer = _claimer(SimpleNamespace(peek=peek, lanes_known=5000))
+    claimer = _claimer(SimpleNamespace(peek=peek, lanes_known=5000, weights={}))
     asyncio.run(claimer.run_once(NOW))
     claimer.forget_look()
     report = asyncio.run(claimer.run_once(NOW + 10 * MILLISECOND))

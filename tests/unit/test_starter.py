@@ -207,7 +207,7 @@ def test_the_more_urgent_one_comes_first_although_it_was_claimed_last() -> None:
 
 def test_tenants_share_the_places_that_become_free_by_weight() -> None:
     bed = full_bed(flood=(FLOOD, 600), heavy=(QUIET, 600))
-    bed.places.learn([LaneView(FLOOD, 1, NOW), LaneView(QUIET, 4, NOW)])
+    bed.places.learn({QUIET.tenant_id: 4})
     for room in (1, 2, 3, 1, 7, 1) * 10:
         bed.runner.free = room
         bed.run(0)

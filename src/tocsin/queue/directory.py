@@ -30,6 +30,8 @@ class Directory:
         self.columns: tuple[list[Any], ...] = ([], [], [])
         self.new_from = _ALL
         """The transaction from which on lanes may be new."""
+        self.weights: dict[int, int] = {}
+        """What tenants weigh, also those with nothing queued, if it is not what most do."""
 
     def read_all(self, now: Instant) -> None:
         """Have the next look read everything again if the last time is long ago."""
@@ -60,6 +62,7 @@ class Directory:
         paused = frozenset(zip(answer["paused_tenants"], answer["paused_queues"], strict=True))
         numbers = zip(answer["weights"], answer["in_flight"], answer["fires_per_second"], strict=True)
         unusual = dict(zip(answer["unusual"], numbers, strict=True))
+        self.weights = dict(zip(answer["unusual"], answer["weights"], strict=True))
         views = []
         for lane, run_at in next_runs.items():
             tenant = lane.tenant_id

@@ -86,6 +86,11 @@ class PostgresQueue:
         return views
 
     @property
+    def weights(self) -> Mapping[int, int]:
+        """What tenants weigh, as far as it is not 1."""
+        return self.directory.weights
+
+    @property
     def lanes_known(self) -> int:
         """How many lanes a look probes."""
         return len(self.directory.lanes)

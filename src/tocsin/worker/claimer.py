@@ -204,7 +204,7 @@ class Claimer:
             raise
         self._lateness.reached(now)
         self._views = views
-        self._places.learn(self._views)
+        self._places.learn(self._queue.weights)
 
     def _window(self, view: LaneView, now: Instant) -> Span:
         """How far ahead a lane is claimed. Under a tenant's limit not far: what is held counts as in flight. And not at all

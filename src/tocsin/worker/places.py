@@ -32,7 +32,7 @@ class Places:
     def __init__(self, runner: HasPlaces) -> None:
         self._runner = runner
         self._deficits = NO_DEFICITS
-        self._weights: dict[int, int] = {}
+        self._weights: Mapping[int, int] = {}
         self.claiming = 0
         """Places that a claim under way may fill, where they are short."""
         self.starting = 0
@@ -45,9 +45,9 @@ class Places:
         """How many more executions may be asked for."""
         return self._runner.free - self.claiming - self.starting
 
-    def learn(self, views: Sequence[LaneView]) -> None:
-        """A look at the queue tells what tenants weigh."""
-        self._weights = {view.lane.tenant_id: view.weight for view in views}
+    def learn(self, weights: Mapping[int, int]) -> None:
+        """A look at the queue tells what tenants weigh, also those of which everything is claimed."""
+        self._weights = weights
 
     def for_queued(
         self, views: Sequence[LaneView], room: int, caps: Mapping[int, int], held: Mapping[Lane, int]
