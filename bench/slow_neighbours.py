@@ -89,7 +89,7 @@ async def run(place: Installation, tenants: Sequence[int], weights: Sequence[int
             await place.pause_queue(tenant)
             await add_slow(place, tenant, due_at, port)
         await place.settle_down()
-        async with engines(place):
+        async with engines(place, host_concurrency=10 * PLACES):
             await place.resume_queue()
             begin = max(due_at, system_now())
             await wait_for(begin + SECOND)
@@ -119,15 +119,15 @@ async def beside_a_hanging_host(place: Installation, tenants: Sequence[int], han
 
 
 @asynccontextmanager
-async def engines(place: Installation) -> AsyncIterator[None]:
+async def engines(place: Installation, **settings: int) -> AsyncIterator[None]:
     """Workers that are killed afterwards: their calls are of no interest any more."""
     await place.start(
         "engine",
         ENGINES,
         concurrency=PLACES,
-        host_concurrency=10 * PLACES,
         allow_loopback="true",
         claim_ttl=60,
+        **settings,
     )
     try:
         yield
