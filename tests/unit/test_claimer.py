@@ -88,6 +88,17 @@ def test_beside_a_crowd_at_the_gate_a_little_of_every_lane_is_taken_still() -> N
     assert report.again_at > NOW, "it asks without a pause for what would only wait"
 
 
+@pytest.mark.parametrize(("undecided", "asks"), [(4 * BATCH, True), (4 * BATCH + 1, False)])
+def test_nothing_more_is_taken_while_many_missed_claims_wait_for_a_decision(
+    undecided: int, asks: bool
+) -> None:
+    queue = Queue()
+    claimer = _claimer(queue)
+    claimer.undecided = lambda: undecided
+    asyncio.run(claimer.run_once(NOW))
+    assert bool(queue.asked) == asks
+
+
 def test_what_becomes_new_while_a_look_is_under_way_is_looked_at_next() -> None:
     looks = []
 

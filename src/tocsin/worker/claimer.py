@@ -88,6 +88,8 @@ class Claimer:
         self._lateness = lateness
         self._unanswered = UnansweredClaims(queue)
         self._left = LeftToOthers(settler, runner.expire, telemetry)
+        self.undecided: Callable[[], int] = lambda: 0
+        """How many claims wait for their misfire policy to decide."""
         self._views: list[LaneView] = []
         self._deficits_ahead = NO_DEFICITS
         self._caps: Mapping[int, int] = {}
@@ -226,7 +228,7 @@ class Claimer:
     def _allot(self, ready: Sequence[LaneView], now: Instant) -> list[Allotment]:
         """What to take of lanes that have something due, or due soon. What is due needs a place, what is ahead memory."""
         self._places.queued = ()
-        if not ready or self._settler.backlog > _BACKLOG_BATCHES * self._batch:
+        if not ready or max(self._settler.backlog, self.undecided()) > _BACKLOG_BATCHES * self._batch:
             return []
         due = [view for view in ready if view.next_run_at <= now]
         ahead = [view for view in ready if view.next_run_at > now]

@@ -206,6 +206,7 @@ class Worker:
     def _wire(self) -> None:
         self.claimer.earlier = self._starting.wake
         self.starter.left_places = self._left_places
+        self.claimer.undecided = self.misfires.__len__
         self.starter.missed = self.misfires.put
         self.misfires.wake = self._deciding.wake
         self.misfires.decided = self._look_again
