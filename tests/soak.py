@@ -30,6 +30,8 @@ POINTS = (
     "claimer.claimed",
     "starter.before",
     "starter.started",
+    "misfires.before",
+    "misfires.decided",
     "runner.before_call",
     "runner.called",
     "settler.before",

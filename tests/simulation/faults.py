@@ -36,6 +36,8 @@ NAMED = {
     "claimer.claimed": 0.025,
     "starter.before": 0.05,
     "starter.started": 0.025,
+    "misfires.before": 0.1,
+    "misfires.decided": 0.1,
     "runner.before_call": 0.04,
     "runner.called": 0.025,
     "settler.before": 0.07,
@@ -45,6 +47,7 @@ _BEFORE_A_WRITE = {
     "planner.read",
     "planner.before_write",
     "starter.before",
+    "misfires.before",
     "settler.before",
     "runner.before_call",
 }

@@ -83,7 +83,7 @@ class Clients:
             schedule = Schedule(every=f"{seconds}s", ends_at=format_instant(until), max_fires=most)
         times = list(range((now // every + 1) * every, until + 1, every))
         await self._define(
-            f"{schedule.cron or every // SECOND} {policy}", schedule, times, misfire=Misfire(policy)
+            f"{schedule.cron or every // SECOND} {policy}", schedule, times, misfire=Misfire(policy, grace=3)
         )
 
     async def _define(
