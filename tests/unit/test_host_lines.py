@@ -100,6 +100,15 @@ def test_a_slow_host_has_a_short_line_and_a_quick_one_a_long_line() -> None:
         assert abs(sum(lines.stand(SLOW, claim(token), NOW) for token in range(500)) - length) <= length * 0.7
 
 
+def test_the_first_slow_answer_leaves_no_gap_in_which_nobody_comes_back() -> None:
+    """A host is thought quick until it has answered once; the long line that it had until then is no measure any more."""
+    lines = HostLines(64, 4000)
+    assert all(lines.enter(SLOW) for _ in range(64))
+    assert sum(lines.stand(SLOW, claim(token), NOW) for token in range(2000)) == 1000
+    lines.leave(SLOW, 2 * SECOND)
+    assert lines.wait(SLOW, 1, NOW) < 2 * SECOND
+
+
 def test_what_would_stand_for_long_goes_back_last_come_first() -> None:
     lines = full(4)
     for token in range(8):

@@ -171,7 +171,8 @@ class HostLines:
         if known is None or line is None:
             return _SHORTEST_WAIT + round(SECOND * random.random())
         pace = round(self._pace(known) * _EARLY)
-        come_back_at = max(line.come_back_at, now + len(line.heap) * pace) + pace
+        before = min(len(line.heap), self._length(known))  # what is beyond that leaves the line
+        come_back_at = max(line.come_back_at, now + before * pace) + pace
         if come_back_at - now > LONGEST_WAIT:
             return round(LONGEST_WAIT * (1 + random.random()) / 2)
         line.come_back_at = come_back_at
