@@ -135,6 +135,20 @@ def test_all_lines_together_are_bounded() -> None:
     assert stood[True] == len(lines) == 40
 
 
+def test_a_quick_host_asks_for_more_when_half_of_its_line_is_gone_and_a_slow_one_never_does() -> None:
+    for took, length, rooms in ((MILLISECOND, 10, [0, 0, 0, 0, 0, 5]), (SECOND, 4, [None] * 3)):
+        lines = HostLines(2, 40)
+        assert (lines.enter(SLOW), lines.enter(SLOW)) == (True, True)
+        lines.leave(SLOW, took)
+        assert lines.enter(SLOW)
+        assert sum(lines.stand(SLOW, claim(token), NOW) for token in range(20)) == length
+        seen = []
+        for _ in rooms:
+            seen.append(lines.rooms().get(1))
+            served(lines, 1)
+        assert seen == rooms
+
+
 def test_closing_returns_those_that_stand_and_takes_nobody_else() -> None:
     lines = full(8)
     lines.stand(SLOW, claim(1), NOW)

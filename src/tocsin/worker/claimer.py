@@ -97,6 +97,9 @@ class Claimer:
         self._began_at: Instant = 0
         self.blocked = False
         """Whether there was work but no room for it."""
+        self.rooms_in_line: Callable[[], Mapping[int, int]] = dict
+        """How many more of some tenants should come, because many of theirs stand in line for a host."""
+        self._lined: Mapping[int, int] = {}
         self.earlier: Callable[[], None] = lambda: None
         """Called when the timetable's next instant moved forward."""
 
@@ -137,8 +140,8 @@ class Claimer:
             await self._look(now)
         ready = [view for view in self._near(now) if view.next_run_at <= now + self._window(view, now)]
         allotments = self._allot(ready, now)
-        self.blocked = bool(ready) and not allotments
-        if self.blocked:
+        self.blocked = not allotments and any(view.lane.tenant_id not in self._lined for view in ready)
+        if ready and not allotments:
             self._lateness.blocked(self._caps, ready, now)
             # Until the runner has room again, or a tenant that is at its limit.
             return Report(again_at=now + _BLOCKED)
@@ -232,7 +235,9 @@ class Claimer:
             return []
         due = [view for view in ready if view.next_run_at <= now]
         ahead = [view for view in ready if view.next_run_at > now]
-        caps = self._caps = self._shares.caps(ready, self._held(), now)
+        self._caps = self._shares.caps(ready, self._held(), now)
+        self._lined = self.rooms_in_line()
+        caps = {**self._caps, **{t: min(n, self._caps.get(t, n)) for t, n in self._lined.items()}}
         # Beside a crowd at the gate a little of every lane: there may be some that need not pass it.
         crowded = due and self._gate_crowded(now)
         batch = max(self._batch // _CROWDED_SHARE, len(ready)) if crowded else self._batch

@@ -80,6 +80,7 @@ class HostLines:
         self.closed = False
         self._calls_per_host = calls_per_host
         self._most_standing = most_standing
+        self._longest_line = max(1, most_standing // 4)
         self._hosts: dict[Host, _Host] = {}
         self._standing: dict[tuple[ExecutionKey, int], _Standing] = {}
         # Hosts with a connection free and somebody in line; there are some only while the worker is short of places.
@@ -178,6 +179,20 @@ class HostLines:
         line.come_back_at = come_back_at
         return max(come_back_at - now, _SHORTEST_WAIT)
 
+    def rooms(self) -> dict[int, int]:
+        """Tenants with a line as long as lines get, so in front of a quick host, and how many of theirs should come.
+
+        None until half of the line is gone: what comes before that would be sent back, only to come again at once.
+        """
+        rooms: dict[int, int] = {}
+        for known in self._hosts.values() if self._standing else ():
+            if known.lines and self._length(known) == self._longest_line:
+                for tenant_id, line in known.lines.items():
+                    room = self._longest_line - len(line.heap)
+                    room = room if room * 2 >= self._longest_line else 0
+                    rooms[tenant_id] = min(room, rooms.get(tenant_id, room))
+        return rooms
+
     def close(self) -> list[Claim]:
         """Let nobody stand any more. Returns those that stood."""
         self.closed = True
@@ -190,7 +205,7 @@ class HostLines:
 
     def _length(self, known: _Host) -> int:
         """How many of one tenant may stand in line."""
-        return min(max(1, SERVED_WITHIN // max(1, self._pace(known))), max(1, self._most_standing // 4))
+        return min(max(1, SERVED_WITHIN // max(1, self._pace(known))), self._longest_line)
 
     def _note_ready(self, host: Host, known: _Host) -> None:
         if known.lines and known.calls < self._calls_per_host:

@@ -21,6 +21,8 @@ from tocsin.worker.settler import Settlement, Settler
 
 _LOOK_EVERY: Final = 200 * MILLISECOND
 _STANDING_PER_PLACE: Final = 4
+_SHORT_SHARE: Final = 8
+"""Places are short when no more than this part of them is free."""
 _NOT_CALLED: Final = Outcome(Verdict.CANCELLED, error="cancelled while it waited for its host")
 
 
@@ -34,6 +36,7 @@ class LineKeeper:
         self.lines = HostLines(calls_per_host, _STANDING_PER_PLACE * places)
         self._settler = settler
         self._clock = clock
+        self._short_of_places = max(2, places // _SHORT_SHARE)
         self._turn_of_others = False
         self.wake: Callable[[], None] = lambda: None
         self.free_places: Callable[[], int] = lambda: 0
@@ -63,7 +66,7 @@ class LineKeeper:
     def serve(self) -> None:
         """Begin the calls whose turn it is, as far as there are places."""
         places = self.free_places() if len(self.lines) else 0
-        if places > 0 and self.others_wait():
+        if 0 < places <= self._short_of_places and self.others_wait():
             self._turn_of_others = not self._turn_of_others
             places = 0 if self._turn_of_others else 1
         for _ in range(places):

@@ -216,6 +216,7 @@ class Worker:
         self.runner.freed = self._room_made
         self.runner.line_keeper.others_wait = self._others_wait
         self.runner.line_keeper.wake = self._lining.wake
+        self.claimer.rooms_in_line = self.runner.line_keeper.lines.rooms
         self._queue.slots.taken = self._keeping.wake
         self.runner.abandoned = self._abandoned
 
