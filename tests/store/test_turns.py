@@ -183,3 +183,25 @@ def test_calling_off_what_is_next_wakes_the_one_after_it(
         assert await starts_next(place, worker) == [third]
 
     tell(url, story)
+
+
+@pytest.mark.parametrize("stale_first", [True, False])
+def test_of_two_claims_of_one_execution_the_one_that_counts_is_started(url: str, stale_first: bool) -> None:
+    """A worker may have claimed ahead what was then taken back, woken, and claimed by it again."""
+
+    async def story(place: Place) -> None:
+        worker = await place.worker(1)
+        running, waiting = await one_runs_one_waits(place, worker)
+        await place.fire(running.job_id, waiting + SECOND)  # so that the gate decides
+        [ahead] = [claim for claim in await take(place, worker, 9, ahead=HOUR) if claim.fire_at == waiting]
+        assert await worker.succeed([running], place.clock.now()) == []
+        [again] = await take(place, worker, 9)
+        assert again.key == ahead.key
+        assert again.started_at is None
+        worker._gate._floors_in_vain = 1
+        both = [ahead, again] if stale_first else [again, ahead]
+        [started] = await worker.start_gated(both, place.clock.now())
+        assert started is again
+        assert await worker.succeed([started], place.clock.now()) == []
+
+    tell(url, story)

@@ -41,7 +41,7 @@ class Bed:
 
 
 def claim() -> Any:
-    return SimpleNamespace(key=object(), deadline_at=NOW + 10 * SECOND)
+    return SimpleNamespace(key=object(), token=1, deadline_at=NOW + 10 * SECOND)
 
 
 def test_a_notice_is_used_up_by_one_look() -> None:

@@ -164,13 +164,15 @@ class Gate:
     async def _grant(self, session: Session, claims: Sequence[Claim]) -> tuple[list[Claim], list[Claim]]:
         """Returns those that have the floor and have started, and those that are refused."""
         rows = await session.fetch(_sql("grant_floors"), self._cell, *keys_of(claims), *self._proof(claims))
-        by_key = {(claim.job_id, claim.fire_at): claim for claim in claims}
-        asked = [by_key[job_id, fire_at] for job_id, fire_at, started_at in rows if started_at is None]
-        started = []
-        for job_id, fire_at, started_at in rows:
-            if started_at is not None:
-                by_key[job_id, fire_at].started_at = started_at
-                started.append(by_key[job_id, fire_at])
+        by_key = {(claim.job_id, claim.fire_at, claim.token): claim for claim in claims}
+        asked, started = [], []
+        for *key, started_at in rows:
+            claim = by_key[*key]
+            if started_at is None:
+                asked.append(claim)
+            else:
+                claim.started_at = started_at
+                started.append(claim)
         return started, without(asked, started)
 
     async def _refuse(self, session: Session, refused: Sequence[Claim], now: Instant) -> None:
@@ -190,9 +192,9 @@ class Gate:
     async def _park(self, session: Session, waiting: Sequence[tuple[Claim, Instant]], reason: str) -> None:
         """Put claims back into the queue until an instant, or until somebody brings it forward."""
         if waiting:
-            run_at = {claim.key: at for claim, at in waiting}
+            run_at = {id(claim): at for claim, at in waiting}
             claims = in_lock_order(claim for claim, _ in waiting)
-            times = [run_at[claim.key] for claim in claims]
+            times = [run_at[id(claim)] for claim in claims]
             await session.execute(_sql("park"), self._cell, *keys_of(claims), times, reason)
 
 

@@ -60,7 +60,7 @@ class Heartbeat:
         running = self._runner.claims()
         claims = [claim for claim in (*running, *self._waiting()) if claim.deadline_at - now < self._late]
         if stops:
-            claims = list({claim.key: claim for claim in (*claims, *running)}.values())
+            claims = list({(claim.key, claim.token): claim for claim in (*claims, *running)}.values())
         again_at = now + _SOON if self._asked_to_stop else None
         if not claims:
             return Report(again_at=again_at)

@@ -8,7 +8,7 @@
 -- A claim that is refused for the sake of an earlier one wakes that one, in case it is asleep, and leaves word that it waits:
 -- nobody has the floor then, so nobody else will.
 -- Returns all that may ask, without a start time, and those that started, with one: joining the two would compare
--- each with each. What is not returned at all was lost.
+-- each with each. What is not returned at all was lost; a worker may ask with a claim that it lost beside one that counts.
 -- Slots are good as long as the worker's node has not been fenced off ($6: the epoch; NULL if no claim needs one).
 WITH me AS MATERIALIZED (
     SELECT FROM nodes n WHERE n.id = $5 AND n.slots_epoch = $6 FOR KEY SHARE
@@ -38,7 +38,7 @@ WITH me AS MATERIALIZED (
     ) AS w
     WHERE g.job_id NOT IN (SELECT job_id FROM holder)
 ), asked AS MATERIALIZED (
-    SELECT s.job_id, s.fire_at, e.overlap
+    SELECT s.job_id, s.fire_at, s.token, e.overlap
     FROM (SELECT * FROM given WHERE (SELECT count(*) FROM earlier) >= 0 OFFSET 0) AS s
     JOIN executions e ON e.cell = ANY (ARRAY[s.cell]) AND e.job_id = s.job_id AND e.fire_at = s.fire_at
     WHERE e.claim_token IS NOT DISTINCT FROM s.token AND NOT e.cancel_requested
@@ -61,7 +61,7 @@ WITH me AS MATERIALIZED (
         late_for = CASE WHEN e.started_at IS NULL AND e.run_at < tocsin_now() - interval '1 second' THEN $7 ELSE e.late_for END
     FROM first f
     WHERE e.cell = ANY (ARRAY[f.cell]) AND e.job_id = f.job_id AND e.fire_at = f.fire_at
-    RETURNING e.job_id, e.fire_at, e.started_at
+    RETURNING e.job_id, e.fire_at, e.claim_token, e.started_at
 ), hurried AS (
     UPDATE executions e
     SET floor_awaited = true,
@@ -87,6 +87,6 @@ WITH me AS MATERIALIZED (
       -- Not as a plain condition: that would be turned into a join, which compares each with each, in any order.
       AND CASE WHEN h.job_id IN (SELECT job_id FROM asked WHERE overlap <> 'skip') THEN true END
 )
-SELECT job_id, fire_at, NULL::timestamptz AS started_at FROM asked
+SELECT job_id, fire_at, token, NULL::timestamptz AS started_at FROM asked
 UNION ALL
-SELECT job_id, fire_at, started_at FROM started
+SELECT job_id, fire_at, claim_token, started_at FROM started
