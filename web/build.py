@@ -141,8 +141,13 @@ def _run(command: list[str], **environment: str) -> None:
         command, cwd=WEB, env=os.environ | environment, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        words = (done.stderr or done.stdout).strip().splitlines()
-        raise NotBuilt(f"`{Path(command[0]).name}` failed: " + " ".join(words[-3:])[:400])
+        words = [line.removeprefix("npm error").strip() for line in (done.stderr or done.stdout).splitlines()]
+        what = (
+            "fetching its packages failed, is a registry within reach?"
+            if "ci" in command
+            else "a step of its build failed:"
+        )
+        raise NotBuilt(f"{what} {' '.join(filter(None, words[:8]))[:300]}")
 
 
 if __name__ == "__main__":

@@ -209,7 +209,7 @@ function Next({ fires }: { fires: ComingFires }) {
 
 function JustNow() {
   const past = useData<ExecutionPage>(
-    justNow.value.length ? null : `/executions${query({ limit: 20 })}`,
+    justNow.value.length ? null : `/executions${query({ limit: 10, state: "succeeded" })}`,
     false,
   );
   const earlier = (past.data?.items ?? [])

@@ -90,11 +90,11 @@ export function Gantt({ execution }: { execution: Execution }) {
                 />
               );
             })}
-            {ticks(axis, zoneName(), 90).map((at) => (
+            {marks(axis, from, until - from < 5000).map(([at, words]) => (
               <g key={at}>
                 <line class="tick" x1={x(axis, at)} x2={x(axis, at)} y1={TOP} y2={height - 20} />
                 <text class="label middle" x={Math.min(width - 30, Math.max(30, x(axis, at)))} y={height - 6}>
-                  {until - from < 5000 ? `+${duration(Math.max(0, Math.round(at - from)))}` : clock(at)}
+                  {words}
                 </text>
               </g>
             ))}
@@ -133,4 +133,13 @@ function Bar({ span, axis, row, rows }: { span: Span; axis: Axis; row: number; r
       )}
     </g>
   );
+}
+
+/** Where ticks stand and what they say: for a short life the time since it was due, else the clock. */
+function marks(axis: Axis, due: number, short: boolean): [number, string][] {
+  if (!short) return ticks(axis, zoneName(), 90).map((at) => [at, clock(at)]);
+  const since = { ...axis, from: axis.from - due, to: axis.to - due };
+  return ticks(since, "UTC", 90)
+    .filter((ms) => ms >= 0)
+    .map((ms) => [due + ms, `+${duration(ms)}`]);
 }
