@@ -309,3 +309,24 @@ async def test_closing_the_client_ends_what_is_under_way() -> None:
         assert await kind_of(sending) is FailureKind.CLOSED
         assert await kind_of(client.get(server)) is FailureKind.CLOSED
         await server.all_closed.wait()
+
+
+@on_both_loops
+async def test_a_line_serves_tenants_in_turn() -> None:
+    """Many tokens of one tenant from one host do not keep another tenant's waiting behind all of them."""
+    line, served = Line(1), list[int]()
+    await line.enter()
+
+    async def caller(tenant_id: int) -> None:
+        await line.enter(tenant_id)
+        served.append(tenant_id)
+        line.leave()
+
+    callers = [asyncio.create_task(caller(tenant_id)) for tenant_id in (1, 1, 1, 1, 2, 2)]
+    await asyncio.sleep(0)
+    callers[1].cancel()
+    await asyncio.sleep(0)
+    line.leave()
+    await asyncio.gather(*callers, return_exceptions=True)
+    assert served == [1, 2, 1, 2, 1]
+    assert line.enter_now()

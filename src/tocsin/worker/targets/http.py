@@ -193,7 +193,9 @@ class HttpCaller:
             headers["content-type"] = content_type
         if "user-agent" not in lower:
             headers["user-agent"] = "tocsin"
-        return OutgoingRequest(target.method, url, (*headers.items(), *given.items()), body)
+        return OutgoingRequest(
+            target.method, url, (*headers.items(), *given.items()), body, tenant_id=claim.tenant_id
+        )
 
     def _url(self, text: str) -> TargetUrl:
         url = self._urls.get(text)

@@ -72,7 +72,7 @@ class HttpClient:
             origin = self._pool.enter_now(request.url, request.tls)
             if origin is None:
                 async with asyncio.timeout_at(deadline):
-                    origin = await self._pool.enter(request.url, request.tls)
+                    origin = await self._pool.enter(request.url, request.tls, request.tenant_id)
             try:
                 return await self._deliver(origin, request, data, deadline)
             finally:

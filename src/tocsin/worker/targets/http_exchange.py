@@ -66,6 +66,8 @@ class OutgoingRequest(msgspec.Struct, frozen=True, gc=False):
     body: bytes = b""
     connect_timeout: float = 5.0
     total_timeout: float = 30.0
+    tenant_id: int = 0
+    """Whose request it is: tenants take turns where connections are short."""
     name_patience: float | None = None
     """Seconds to wait for name servers; after that `StillResolving` is raised. None: as long as a lookup takes."""
     tls: ssl.SSLContext | None = None

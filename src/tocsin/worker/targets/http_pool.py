@@ -2,7 +2,7 @@
 
 A request first gets a place in the line of its origin (scheme, host, port, and the TLS context if it brings one, so
 that nobody is served on a connection that was made with somebody else's certificate), then in the line of the whole client;
-both serve in order of arrival, so a slow target holds up only those who call it. Who has a place may take an idle
+both serve tenants in turn, so a slow target holds up only those who call it, and no tenant alone fills a line. Who has a place may take an idle
 connection of that origin or open a new one. Idle connections are reused newest first, so that the surplus ages
 when traffic falls; the oldest of all goes first when there are too many, and each goes after `idle_seconds`.
 
@@ -25,13 +25,13 @@ TICK_SECONDS: Final = 0.05
 
 
 class Line:
-    """At most `places` callers at once; the others wait, first come, first served."""
+    """At most `places` callers at once; of the others each tenant has a turn, and its first come is its first served."""
 
     __slots__ = ("_free", "_waiting")
 
     def __init__(self, places: int) -> None:
         self._free = places
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: OrderedDict[int, deque[asyncio.Future[None]]] = OrderedDict()
 
     def enter_now(self) -> bool:
         """Take a place if one is free and nobody waits for it."""
@@ -40,29 +40,39 @@ class Line:
         self._free -= 1
         return True
 
-    async def enter(self) -> None:
+    async def enter(self, tenant_id: int = 0) -> None:
         """Take a place, waiting for it if need be."""
         if self.enter_now():
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        self._waiting.setdefault(tenant_id, deque()).append(turn)
         try:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                self._waiting.remove(turn)
+                self._forget(tenant_id, turn)
             else:
                 self.leave()  # the place came in the same moment; pass it on
             raise
 
     def leave(self) -> None:
-        """Give the place to whoever waits longest; it is free only when nobody waits."""
+        """Give the place to the tenant whose turn it is; it is free only when nobody waits."""
         while self._waiting:
-            turn = self._waiting.popleft()
+            tenant_id, turns = self._waiting.popitem(last=False)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[tenant_id] = turns  # behind the other tenants
             if not turn.done():
                 turn.set_result(None)
                 return
         self._free += 1
+
+    def _forget(self, tenant_id: int, turn: "asyncio.Future[None]") -> None:
+        turns = self._waiting.get(tenant_id)
+        if turns is not None and turn in turns:
+            turns.remove(turn)
+            if not turns:
+                del self._waiting[tenant_id]
 
 
 OriginKey = tuple[str, str, int, ssl.SSLContext | None]
@@ -103,14 +113,14 @@ class HttpPool:
             origin.line.leave()
         return None
 
-    async def enter(self, url: TargetUrl, tls: ssl.SSLContext | None = None) -> Origin:
-        """A place in both lines, in order of arrival. Who got one must `leave`."""
+    async def enter(self, url: TargetUrl, tls: ssl.SSLContext | None = None, tenant_id: int = 0) -> Origin:
+        """A place in both lines, when it is the tenant's turn. Who got one must `leave`."""
         origin = self._origin_of(url, tls)
         origin.callers += 1
         try:
-            await origin.line.enter()
+            await origin.line.enter(tenant_id)
             try:
-                await self._line.enter()
+                await self._line.enter(tenant_id)
             except BaseException:
                 origin.line.leave()
                 raise

@@ -183,7 +183,7 @@ def _request(grant: Grant, url: TargetUrl) -> OutgoingRequest:
         ("user-agent", "tocsin"),
     )
     body = urlencode({name: value for name, value in form.items() if value is not None}).encode()
-    return OutgoingRequest("POST", url, headers, body, total_timeout=FETCH_SECONDS)
+    return OutgoingRequest("POST", url, headers, body, total_timeout=FETCH_SECONDS, tenant_id=grant.tenant_id)
 
 
 def _read(grant: Grant, answer: Answer) -> tuple[str, float]:
