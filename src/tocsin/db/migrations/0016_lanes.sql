@@ -1,4 +1,5 @@
 -- A worker knows the lanes and asks only for new ones; lanes that nothing used for an hour are removed.
+-- runs beside: 0008
 
 -- `made_in` is the transaction that made the lane. A worker that has seen all lanes of transactions below the oldest one
 -- that was under way (pg_snapshot_xmin) misses none if it asks for those from there on.
