@@ -249,7 +249,8 @@ def test_a_floor_left_behind_by_a_cancelled_execution_is_free_for_the_next(url: 
         (running,) = await place.start_what_is_ready(worker)
         await place.fail(worker, running, again_in=HOUR)
         store = ExecutionStore(place.database)
-        assert await store.cancel(1, ExecutionKey(job_id, first), "no more") == "cancelled"
+        cancelled = await store.cancel(1, ExecutionKey(job_id, first), "no more")
+        assert (cancelled.answer, cancelled.row["state"]) == ("cancel_requested", "cancelled")
         (after,) = await place.start_what_is_ready(worker, patience=MINUTE)
         assert after.fire_at == second
 
