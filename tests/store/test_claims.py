@@ -6,16 +6,19 @@ import msgspec
 
 from tests.simulation.workshop import CLAIM_TTL, Workshop, play
 from tocsin.db.pool import open_database
+from tocsin.domain.audit import Origin
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import MINUTE, SECOND
 from tocsin.domain.lifecycle import CancelResult, State
 from tocsin.domain.outcome import Verdict
 from tocsin.domain.policy import Limit, Policies, Retry
+from tocsin.domain.tenant import TenantState
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim, Finish, Overdue, Requeue
 from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.leaser import Leases
 from tocsin.scheduler.reclaimer import Reclaimer
+from tocsin.store.tenants import TenantStore
 from tocsin.telemetry import Telemetry
 
 PAST_THE_DEADLINE = round(CLAIM_TTL * SECOND) + 1
@@ -502,5 +505,22 @@ def test_the_verdict_about_an_overdue_claim_sees_what_was_claimed(url: str) -> N
         [overdue] = seen
         assert (overdue.key, overdue.token, overdue.node_id) == (key, claim.token, 3)
         assert msgspec.json.decode(overdue.policies or "", type=Policies).retry.max_attempts == 7
+
+    play(url, story)
+
+
+def test_what_was_claimed_ahead_for_a_tenant_does_not_start_once_it_is_suspended(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key = await shop.once(SECOND)
+        worker = shop.worker(1)
+        claims = await shop.claim(worker)
+        tenants = TenantStore(shop.plain)
+        await tenants.set_state(
+            "default", TenantState.SUSPENDED, "has not paid", Origin("key", "request", "here")
+        )
+        await shop.time.advance(SECOND)
+        assert await worker.start(claims) == []
+        row = await shop.live(key)
+        assert (row["claim_token"], row["started_at"]) == (None, None)
 
     play(url, story)

@@ -14,7 +14,7 @@ import msgspec
 from tocsin.api.endpoint import Caller
 from tocsin.clock import Clock
 from tocsin.domain.errors import NotFound, Unauthorized
-from tocsin.domain.instant import Instant
+from tocsin.domain.instant import SECOND, Instant
 from tocsin.domain.keys import Scope, hash_of, matches, take_apart
 from tocsin.domain.limits import TenantLimits
 from tocsin.domain.tenant import Tenant
@@ -93,8 +93,10 @@ class Authenticator:
         key = None if presented is None else await self._keys.find(presented.id)
         if key is None or not matches(text, key.secret_hash):
             raise Unauthorized("the API key is not valid")
+        if key.suspended:
+            raise Unauthorized("the tenant of this key is suspended; its operator can resume it", status=403)
         caller = Caller(key.tenant_id, key.id, key.scopes, key.tenant, key.limits.over(self.defaults))
-        return self._noticed(digest, caller)
+        return self._noticed(digest, caller, key.expires_at)
 
     async def _caller_of_session(self, token: str) -> Caller:
         digest = b"session" + hash_of(token)  # never the digest of a key: a cookie's text is no bearer key
@@ -114,8 +116,12 @@ class Authenticator:
         self._used[caller.key_id] = self._clock.now()
         return caller
 
-    def _noticed(self, digest: bytes, caller: Caller) -> Caller:
-        _remember(self._known, digest, (self._clock.monotonic() + _REMEMBERED_FOR, caller))
+    def _noticed(self, digest: bytes, caller: Caller, expires_at: Instant | None = None) -> Caller:
+        """Remember whom it acts for, for a while and not beyond its end."""
+        left = _REMEMBERED_FOR
+        if expires_at is not None:
+            left = min(left, (expires_at - self._clock.now()) / SECOND)
+        _remember(self._known, digest, (self._clock.monotonic() + left, caller))
         self._used[caller.key_id] = self._clock.now()
         return caller
 

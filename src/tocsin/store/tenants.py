@@ -11,7 +11,7 @@ from tocsin.domain.errors import Conflict, NotFound
 from tocsin.domain.limits import TenantLimits
 from tocsin.domain.tenant import Tenant, TenantState
 from tocsin.store.audit import Entry, write_audit
-from tocsin.store.statements import sql
+from tocsin.store.statements import CELL, sql
 
 _limits = msgspec.json.Decoder(TenantLimits).decode
 
@@ -79,7 +79,7 @@ class TenantStore:
             return row
 
     async def set_state(self, name: str, state: TenantState, reason: str | None, origin: Origin) -> Record:
-        """Suspend or resume."""
+        """Suspend or resume. What workers have claimed ahead does not start once a suspension has returned."""
         action = "suspend" if state == TenantState.SUSPENDED else "resume"
         async with self._database.transaction() as session:
             before = await _lock(session, name)
@@ -92,6 +92,8 @@ class TenantStore:
                 state,
                 reason,
             )
+            if state == TenantState.SUSPENDED:
+                await session.execute(sql("unclaim_tenant"), CELL, row["id"])
             await _changed(session, row["id"], origin, f"tenant.{action}", before, row)
             return row
 

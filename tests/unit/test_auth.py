@@ -1,0 +1,54 @@
+"""What a process remembers of keys: not for longer than they last."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tocsin.api.auth import Authenticator
+from tocsin.clock import VirtualClock
+from tocsin.domain.errors import Unauthorized
+from tocsin.domain.instant import SECOND, Instant
+from tocsin.domain.keys import Scope, hash_of, new_key
+from tocsin.domain.limits import TenantLimits
+from tocsin.store.keys import StoredKey
+
+NOON: Instant = 1_900_000_000 * SECOND
+
+
+class _Keys:
+    """One key, looked up as the database would."""
+
+    def __init__(self, clock: VirtualClock, expires_at: Instant, *, suspended: bool = False) -> None:
+        self.clock = clock
+        self.id, self.text = new_key()
+        self.expires_at = expires_at
+        self.suspended = suspended
+
+    async def find(self, key_id: str) -> StoredKey | None:
+        if key_id != self.id or self.clock.now() >= self.expires_at:
+            return None
+        scopes = frozenset({Scope.READ})
+        return StoredKey(
+            self.id, 1, "acme", hash_of(self.text), scopes, TenantLimits(), self.expires_at, self.suspended
+        )
+
+
+def _asking(keys: _Keys) -> Any:
+    authenticator = Authenticator(keys, None, keys.clock, TenantLimits())  # type: ignore[arg-type]
+    return lambda: asyncio.run(authenticator.caller_of_key(keys.text))
+
+
+def test_a_key_that_is_remembered_ends_when_it_expires() -> None:
+    keys = _Keys(VirtualClock(NOON), NOON + SECOND)
+    ask = _asking(keys)
+    assert ask().tenant == "acme"
+    keys.clock.advance(SECOND + SECOND // 2)
+    with pytest.raises(Unauthorized, match="not valid"):
+        ask()
+
+
+def test_the_key_of_a_suspended_tenant_is_forbidden_and_told_why() -> None:
+    with pytest.raises(Unauthorized, match="suspended") as refused:
+        _asking(_Keys(VirtualClock(NOON), NOON + SECOND, suspended=True))()
+    assert refused.value.status == 403
