@@ -233,6 +233,20 @@ def test_requests_on_one_connection_are_answered_in_order(url: str) -> None:
     _over_the_wire(url, scenario)
 
 
+@pytest.mark.parametrize("rest", [b"garbage\r\n\r\n", b"GET / HTTP/9\r\n\r\n", GET + b"\x00\x01\r\n\r\n"])
+def test_what_is_not_http_takes_no_answer_from_the_requests_before_it(url: str, rest: bytes) -> None:
+    async def check(wire: Wire) -> None:
+        good = POST + f"Content-Length: {len(JOB)}\r\n\r\n".encode() + JOB
+        reader, writer = await wire.open()
+        writer.write(good + good + rest)
+        statuses = [(await read_answer(reader))[0] for _ in range(3 + rest.startswith(GET))]
+        assert statuses == [201, 201, *[200] * rest.startswith(GET), 400]
+        assert await reader.read() == b""
+        writer.close()
+
+    _over_the_wire(url, check)
+
+
 def test_a_client_that_hangs_up_in_the_middle_of_its_body_leaves_nothing(url: str) -> None:
     async def scenario(wire: Wire) -> None:
         for cut in range(0, len(JOB), 7):

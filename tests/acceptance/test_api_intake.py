@@ -137,6 +137,22 @@ def test_a_creation_that_waited_in_line_for_too_long_is_given_up_and_not_written
         assert [job["name"] for job in api.get("/v1/jobs").json()["items"]] == names
 
 
+def test_declarations_of_one_name_at_once_are_all_carried_out_and_one_of_them_stays(url: str) -> None:
+    bodies = [NOOP | {"schedule": {"every": f"{n + 1}h"}, "priority": n % 10} for n in range(24)]
+
+    async def all_at_once(api: InProcessApi) -> list[Answer]:
+        path = "/v1/jobs/by-name/report"
+        return await asyncio.gather(*(api.ask("PUT", path, json.dumps(body).encode()) for body in bodies))
+
+    with in_process_api(url) as api:
+        statuses = [answer.status for answer in api.run(all_at_once(api))]
+        assert sorted(statuses) == [200] * 23 + [201]
+        [job] = api.get("/v1/jobs").json()["items"]
+        assert {"schedule": job["schedule"], "priority": job["priority"]} in [
+            {"schedule": body["schedule"], "priority": body["priority"]} for body in bodies
+        ]
+
+
 def test_a_client_that_goes_away_leaves_a_whole_job_or_none(url: str) -> None:
     with in_process_api(url) as api:
 

@@ -24,8 +24,10 @@ class _Keys:
         self.id, self.text = new_key()
         self.expires_at = expires_at
         self.suspended = suspended
+        self.looks = 0
 
     async def find(self, key_id: str) -> StoredKey | None:
+        self.looks += 1
         if key_id != self.id or self.clock.now() >= self.expires_at:
             return None
         scopes = frozenset({Scope.READ})
@@ -36,7 +38,11 @@ class _Keys:
 
 def _asking(keys: _Keys) -> Any:
     authenticator = Authenticator(keys, None, keys.clock, TenantLimits())  # type: ignore[arg-type]
-    return lambda: asyncio.run(authenticator.caller_of_key(keys.text))
+    return lambda: asyncio.run(_ask(authenticator, keys.text))
+
+
+async def _ask(authenticator: Authenticator, text: str) -> Any:
+    return await authenticator.caller_of_key(text)
 
 
 def test_a_key_that_is_remembered_ends_when_it_expires() -> None:
@@ -52,3 +58,14 @@ def test_the_key_of_a_suspended_tenant_is_forbidden_and_told_why() -> None:
     with pytest.raises(Unauthorized, match="suspended") as refused:
         _asking(_Keys(VirtualClock(NOON), NOON + SECOND, suspended=True))()
     assert refused.value.status == 403
+
+
+def test_requests_that_arrive_together_look_a_key_up_once() -> None:
+    keys = _Keys(VirtualClock(NOON), NOON + SECOND)
+    authenticator = Authenticator(keys, None, keys.clock, TenantLimits())  # type: ignore[arg-type]
+
+    async def together() -> None:
+        await asyncio.gather(*(authenticator.caller_of_key(keys.text) for _ in range(100)))
+
+    asyncio.run(together())
+    assert keys.looks == 1

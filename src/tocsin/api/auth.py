@@ -6,6 +6,7 @@ of the two a request has. A key is bound to its tenant. The exception is an oper
 that keys or tenants changed; should that word get lost, it is forgotten by age.
 """
 
+import asyncio
 from collections import OrderedDict
 from typing import Final, TypeVar
 
@@ -49,6 +50,7 @@ class Authenticator:
         self.defaults = defaults
         self._known: OrderedDict[bytes, tuple[float, Caller]] = OrderedDict()
         self._known_tenants: OrderedDict[str, tuple[float, Tenant]] = OrderedDict()
+        self._looks: dict[bytes, asyncio.Task[Caller]] = {}
         self._used: dict[str, Instant] = {}
 
     async def authenticate(self, header: str | None, scope: Scope, tenant: str | None = None) -> Caller:
@@ -78,6 +80,7 @@ class Authenticator:
         """Look everything up again: something about keys or tenants changed."""
         self._known.clear()
         self._known_tenants.clear()
+        self._looks = {}
 
     def take_used(self) -> dict[str, Instant]:
         """Which keys were used since the last time this was asked, and when last."""
@@ -85,10 +88,18 @@ class Authenticator:
         return used
 
     async def caller_of_key(self, text: str) -> Caller:
-        """Whom a key acts for, if it is good."""
+        """Whom a key acts for, if it is good. Requests that arrive together share one look."""
         digest = hash_of(text)
         if (known := self._remembered(digest)) is not None:
             return known
+        looks, look = self._looks, self._looks.get(digest)
+        if look is None:
+            look = looks[digest] = asyncio.create_task(self._look_up(text, digest))
+            look.add_done_callback(lambda _: looks.pop(digest, None))
+        return await asyncio.shield(look)
+
+    async def _look_up(self, text: str, digest: bytes) -> Caller:
+        looks = self._looks
         presented = take_apart(text)
         key = None if presented is None else await self._keys.find(presented.id)
         if key is None or not matches(text, key.secret_hash):
@@ -96,7 +107,8 @@ class Authenticator:
         if key.suspended:
             raise Unauthorized("the tenant of this key is suspended; its operator can resume it", status=403)
         caller = Caller(key.tenant_id, key.id, key.scopes, key.tenant, key.limits.over(self.defaults))
-        return self._noticed(digest, caller, key.expires_at)
+        # What was looked up before something changed is not remembered beyond that.
+        return self._noticed(digest, caller, key.expires_at) if looks is self._looks else caller
 
     async def _caller_of_session(self, token: str) -> Caller:
         digest = b"session" + hash_of(token)  # never the digest of a key: a cookie's text is no bearer key

@@ -33,6 +33,8 @@ class Connection(HttpToolsProtocol):
         self._head_fields = 0
         self._body_bytes = 0
         self._ignored = 0
+        self._refusal: tuple[int, str] | None = None
+        """What is said when the answers that are due have been given."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -76,7 +78,13 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._wait(None)
+        self._in_head, self._head_bytes = True, 0  # whatever comes now belongs to the next request
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._refusal is not None and not self.pipeline:
+            self._refuse(*self._refusal)
 
     def send_400_response(self, msg: str) -> None:
         """What uvicorn calls when the bytes are not HTTP, or not to be read on."""
@@ -106,6 +114,9 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, status: int, detail: str) -> None:
         """Answer without the application, if that is possible, and close."""
+        if self._in_head and (self.pipeline or not self._may_answer()):
+            self._refusal = (status, detail)  # requests before this one are answered first
+            return
         if self.pipeline or not self._may_answer():
             self.transport.abort()
         if self.transport.is_closing():

@@ -154,7 +154,7 @@ async def put_by_name(call: Call) -> Reply:
             row = await call.context.jobs.get(call.caller.tenant_id, job_id)
             with call.noting_job(job_id, "job.update"):
                 if stored_definition(row) != definition:
-                    await _replace(call, job_id, definition, row["version"])
+                    await _replace(call, job_id, definition, None)  # of several at once the last one stays
             return _tagged(await view(call, job_id))
         except (Stale, NotFound):
             continue
@@ -212,7 +212,7 @@ async def admit(call: Call, wanted: int = 1) -> int:
     return admitted
 
 
-async def _replace(call: Call, job_id: UUID, definition: Definition, version: int) -> None:
+async def _replace(call: Call, job_id: UUID, definition: Definition, version: int | None) -> None:
     await check_calendars(definition, call)
     now = call.context.clock.now()
     await call.context.changing.update(call.caller.tenant_id, job_id, definition, now, version=version)
