@@ -101,7 +101,7 @@ def make_context(
     is how many seconds a creation waits in line."""
     operator, stats = operator or database, StatsStore(database)
     jobs, tenants, sessions = JobStore(database), TenantStore(operator), SessionStore(operator)
-    authenticator = Authenticator(KeyStore(operator), tenants, clock, defaults or TenantLimits(), sessions)
+    authenticator = Authenticator(KeyStore(database), tenants, clock, defaults or TenantLimits(), sessions)
     return Context(
         database,
         clock,

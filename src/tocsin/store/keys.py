@@ -31,8 +31,8 @@ class StoredKey(msgspec.Struct, frozen=True):
     secret_hash: bytes
     scopes: frozenset[Scope]
     limits: TenantLimits
-    expires_at: Instant | None
-    suspended: bool
+    expires_at: Instant | None = None
+    suspended: bool = False
     """Whether its tenant is."""
 
 
@@ -48,30 +48,20 @@ class NewKey(msgspec.Struct, frozen=True):
 
 
 class KeyStore:
-    """For connections that may see the keys of all tenants."""
+    """Look-up for everybody; the rest is for connections that may see the keys of all tenants."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def find(self, key_id: str) -> StoredKey | None:
-        """The key, unless it is revoked or expired."""
+        """The key, unless it is revoked, expired, or its tenant suspended."""
         with acting_by_statement():
-            row = await self._database.fetchrow(
-                f"SELECT {_COLUMNS}, k.secret_hash, t.limits, t.state = 'suspended' AS suspended {_FROM} WHERE k.id = $1",
-                key_id,
-            )
-        if row is None or not row["valid"]:
+            row = await self._database.fetchrow("SELECT * FROM find_api_key($1)", key_id)
+        if row is None:
             return None
         scopes = frozenset(map(Scope, row["scopes"]))
         return StoredKey(
-            row["id"],
-            row["tenant_id"],
-            row["tenant"],
-            row["secret_hash"],
-            scopes,
-            _limits(row["limits"]),
-            row["expires_at"],
-            row["suspended"],
+            row["id"], row["tenant_id"], row["tenant"], row["secret_hash"], scopes, _limits(row["limits"])
         )
 
     async def get(self, key_id: str, tenant_id: int | None) -> Record:
