@@ -81,7 +81,7 @@ class Installation:
         self,
         count: int,
         due_at: Instant,
-        target: Target | None = None,
+        target: Target | Callable[[int], Target] | None = None,
         policies: Policies | Callable[[int], Policies] | None = None,
         tenant: int = 1,
     ) -> None:
@@ -94,7 +94,8 @@ class Installation:
             for number in range(start, min(start + BATCH, count)):
                 of = policies(number) if callable(policies) else policies or Policies()
                 job_id = new_job_id(now)
-                definition = Definition(schedule, target or NoopTarget(), policies=of)
+                to = target(number) if callable(target) else target or NoopTarget()
+                definition = Definition(schedule, to, policies=of)
                 jobs.append(NewJob(job_id, tenant, shard_of(job_id, 64), definition, due_at, due_at))
             await store.define(jobs, now)
 

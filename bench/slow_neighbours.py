@@ -9,6 +9,7 @@ host, with and without them.
 """
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import cycle, islice
@@ -27,7 +28,8 @@ ENGINES = 2
 PLACES = 200
 WINDOW = 12
 PER_TENANT = 700
-DURATIONS = (1000, 1500, 2000, 2500, 3000)
+DURATIONS = (1000, 3000)
+"""Milliseconds that a call takes, at least and at most."""
 EVERY = 100 * MILLISECOND
 HANGING = 6000
 HANG_WINDOW = 10
@@ -92,7 +94,7 @@ async def run(place: Installation, tenants: Sequence[int], weights: Sequence[int
         async with engines(place, host_concurrency=10 * PLACES):
             await place.resume_queue()
             begin = max(due_at, system_now())
-            await wait_for(begin + SECOND)
+            await wait_for(begin + 3 * SECOND)  # until the first calls, which began together, have ended
             await one_by_one(place, quiet, port, begin + WINDOW * SECOND)
             await wait_for(begin + WINDOW * SECOND)
             started = await starts(place, noisy, begin + WINDOW * SECOND)
@@ -141,11 +143,11 @@ def call(port: int, key: str, milliseconds: int) -> HttpTarget:
 
 
 async def add_slow(place: Installation, tenant: int, due_at: Instant, port: int) -> None:
-    """Calls of all durations, mixed."""
-    step = 20
-    for number in range(0, PER_TENANT, step):
-        wait = DURATIONS[number // step % len(DURATIONS)]
-        await place.add_one_offs(step, due_at, call(port, "slow", wait), tenant=tenant)
+    """Calls of all durations, mixed: so that places become free one by one."""
+    chance = random.Random(tenant)
+    await place.add_one_offs(
+        PER_TENANT, due_at, lambda _: call(port, "slow", chance.randint(*DURATIONS)), tenant=tenant
+    )
 
 
 async def one_by_one(place: Installation, tenant: int, port: int, until: Instant) -> None:
