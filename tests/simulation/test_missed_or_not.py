@@ -94,6 +94,19 @@ def test_a_further_attempt_is_never_missed(url: str) -> None:
     play(url, NOON, story)
 
 
+def test_a_further_attempt_that_an_older_build_left_marked_runs_all_the_same(url: str) -> None:
+    async def story(engine: Engine) -> None:
+        job_id = await engine.define(EVERY_TEN, Policies(misfire=SKIP))
+        await engine.run_until(NOON + 5 * SECOND)
+        await engine.database.execute(
+            "UPDATE executions SET attempt = 2, missed_after = tocsin_now() WHERE fire_at = $1", TIMES[0]
+        )
+        await engine.run_until_done()
+        assert await fates(engine, job_id) == {"succeeded:schedule": len(TIMES)}
+
+    play(url, NOON, story)
+
+
 def test_one_offs_runs_by_hand_and_backfills_are_never_missed(url: str) -> None:
     async def story(engine: Engine) -> None:
         once = await engine.define(

@@ -88,6 +88,7 @@ def test_a_job_that_the_planner_is_behind_with_is_left_to_it_and_it_takes_along_
             "SELECT sum(fire_count)::integer AS skipped, min(fire_at) AS first FROM history"
         )
         assert row["skipped"] == (late[0] - row["first"]) // GAP, "each of them once"
+        assert not await shop.plain.fetch("SELECT FROM executions WHERE missed_after < tocsin_now()")
 
     play(url, story)
 

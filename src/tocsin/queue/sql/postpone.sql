@@ -1,14 +1,15 @@
 -- Put executions back whose call never went out: the host of their target is at rest, or they were started ahead of their
 -- instant and are too late by now, or their worker stops. Called by PostgresQueue.postpone.
 -- Locks: the rows, by primary key; fenced by token. No attempt was made, so none is counted, and a latest start still holds.
--- What waits for its host came in time and will not have been missed.
+-- What waits for its host came in time and will not have been missed. Nor can a further attempt be: an older build, which knows
+-- nothing of that, may have left it so.
 -- An execution that was asked to stop is not put back: it is not returned, and the caller ends it.
 -- run_at always lies at or after now: lane floors rely on nothing entering the queue below them.
 UPDATE executions e
 SET claim_token = NULL, node_id = NULL, deadline_at = NULL, started_at = NULL,
     waits_for = coalesce(r.waits_for, e.waits_for), late_for = NULL,
     waits = further_wait(ended_waits(e.waits, e.late_for, e.run_at, tocsin_now()), NULL, tocsin_now(), r.waits_for, tocsin_now()),
-    missed_after = CASE WHEN r.waits_for IS DISTINCT FROM 'host' THEN e.missed_after END,
+    missed_after = CASE WHEN r.waits_for IS DISTINCT FROM 'host' AND e.attempt = 1 THEN e.missed_after END,
     run_at = greatest(r.run_at, tocsin_now())
 FROM (
     SELECT $1::smallint AS cell, g.*
