@@ -89,7 +89,8 @@ def test_a_suspended_tenant_is_refused_at_once_and_goes_on_when_resumed(api: InP
     job = new_job(api, key).json()
     suspended = api.post("/v1/tenants/sleeper/suspend", {"reason": "has not paid"}).json()
     assert (suspended["state"], suspended["state_reason"]) == ("suspended", "has not paid")
-    assert api.get("/v1/jobs", key=key).status == 401
+    refused = api.get("/v1/jobs", key=key)
+    assert (refused.status, "suspended" in refused.problem()["detail"]) == (403, True)
     assert api.post("/v1/tenants/sleeper/suspend").status == 409
     acting = [(b"tocsin-tenant", b"sleeper")]
     assert api.call("GET", f"/v1/jobs/{job['id']}", headers=acting).status == 200, "an operator still sees"

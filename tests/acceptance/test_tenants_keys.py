@@ -214,7 +214,7 @@ def test_other_api_processes_follow_within_seconds_and_the_command_line_does_it_
         tocsin("tenants", "change", "acme", "--requests-per-second", "default", "--request-burst", "default")
         wait_for(lambda: status() == 200, BRING_FORWARD, "the other process does not lift the limit")
         tocsin("tenants", "suspend", "acme", "--reason", "a test")
-        wait_for(lambda: status() == 401, BRING_FORWARD, "the other process does not follow the suspension")
+        wait_for(lambda: status() == 403, BRING_FORWARD, "the other process does not follow the suspension")
         tocsin("tenants", "resume", "acme")
         wait_for(lambda: status() == 200, BRING_FORWARD, "the other process does not follow the resumption")
         tocsin("keys", "revoke", key_id)

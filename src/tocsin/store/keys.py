@@ -54,14 +54,21 @@ class KeyStore:
         self._database = database
 
     async def find(self, key_id: str) -> StoredKey | None:
-        """The key, unless it is revoked, expired, or its tenant suspended."""
+        """The key, unless it is revoked or expired."""
         with acting_by_statement():
             row = await self._database.fetchrow("SELECT * FROM find_api_key($1)", key_id)
         if row is None:
             return None
         scopes = frozenset(map(Scope, row["scopes"]))
         return StoredKey(
-            row["id"], row["tenant_id"], row["tenant"], row["secret_hash"], scopes, _limits(row["limits"])
+            row["id"],
+            row["tenant_id"],
+            row["tenant"],
+            row["true_hash"],
+            scopes,
+            _limits(row["limits"]),
+            row["expires_at"],
+            row["suspended"],
         )
 
     async def get(self, key_id: str, tenant_id: int | None) -> Record:
