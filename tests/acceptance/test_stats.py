@@ -230,3 +230,13 @@ def call_of(api: InProcessApi, key: str) -> Any:
     }
     request = Request(scope, asyncio.Event().wait)
     return Call(api.context, NOBODY, {}, {}, request.headers, None, request)
+
+
+def test_upcoming_fires_of_many_jobs_are_the_soonest(api: InProcessApi) -> None:
+    api.fetch(
+        "INSERT INTO jobs (cell, id, tenant_id, shard, kind, name, queue, priority, schedule, target, policies, next_fire_at)"
+        " SELECT 0, gen_random_uuid(), t.id, (random() * 63)::integer, 'recurring', 'job-' || n, 'default', 5, '{\"every\": \"1h\"}',"
+        " '{\"kind\": \"noop\"}', '{}', tocsin_now() + n * interval '1 s' FROM generate_series(1, 2000) AS n, tenants t WHERE t.name = 'default'"
+    )
+    names = [item["name"] for item in api.get("/v1/upcoming", limit=100).json()["items"]]
+    assert names == [f"job-{n}" for n in range(1, 101)]

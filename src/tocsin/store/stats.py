@@ -21,6 +21,7 @@ _MOST_JOBS: Final = 2_000
 _MOST_DEAD: Final = 10_000
 _MOST_OVERDUE: Final = 20
 _OVERDUE: Final = MINUTE
+_LEAST_OF_SHARD: Final = 8  # of the next fires that are read of each shard
 ON_TIME_MS: Final = 1_000
 
 
@@ -81,7 +82,9 @@ class StatsStore:
     async def upcoming(self, tenant_id: int, until: Instant, limit: int) -> list[dict[str, Any]]:
         """The next fires of a tenant: what is planned, then the first of each job that is not."""
         planned = await self._database.fetch(sql("upcoming_planned"), CELL, tenant_id, limit, _MOST_CLAIMED)
-        jobs = await self._database.fetch(sql("upcoming_jobs"), CELL, tenant_id, limit, until)
+        jobs = await self._database.fetch(
+            sql("upcoming_jobs"), CELL, tenant_id, limit, until, limit // 8 + _LEAST_OF_SHARD
+        )
         found = [
             {
                 "at": row["run_at"],

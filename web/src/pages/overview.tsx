@@ -208,10 +208,7 @@ function Next({ fires }: { fires: ComingFires }) {
 }
 
 function JustNow() {
-  const past = useData<ExecutionPage>(
-    justNow.value.length ? null : `/executions${query({ limit: 10, state: "succeeded" })}`,
-    false,
-  );
+  const past = useData<ExecutionPage>(`/executions${query({ limit: 10, state: "succeeded" })}`, false);
   const earlier = (past.data?.items ?? [])
     .filter((item) => item.finished_at)
     .map((item) => ({ ...item, name: item.job_name, late_ms: item.lag_ms, at: item.finished_at! }));
