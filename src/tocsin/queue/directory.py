@@ -62,7 +62,7 @@ class Directory:
         paused = frozenset(zip(answer["paused_tenants"], answer["paused_queues"], strict=True))
         numbers = zip(answer["weights"], answer["in_flight"], answer["fires_per_second"], strict=True)
         unusual = dict(zip(answer["unusual"], numbers, strict=True))
-        self.weights = dict(zip(answer["unusual"], answer["weights"], strict=True))
+        self.weights = {tenant: weight for tenant, (weight, _, _) in unusual.items() if weight != 1}
         views = []
         for lane, run_at in next_runs.items():
             tenant = lane.tenant_id
