@@ -26,7 +26,11 @@ def _of_one_job(promise: Promise, rows: list[Row]) -> Iterator[Violation]:
     times = [
         time for time in promise.fire_times if promise.ended_before is None or time < promise.ended_before
     ]
-    fired = [row for row in rows if row.fire_until is None and row.fire_at not in promise.manual]
+    fired = [
+        row
+        for row in rows
+        if row.fire_until is None and row.fire_at not in promise.manual and not _was_dropped(row)
+    ]
     if promise.most_fires is not None:
         if len(fired) > promise.most_fires:
             yield Violation("fire times", f"{promise.name}: fired {len(fired)} of {promise.most_fires} times")
@@ -50,6 +54,11 @@ def _of_one_job(promise: Promise, rows: list[Row]) -> Iterator[Violation]:
             yield Violation("fire times", f"{promise.name}: {covered[time]} rows for one fire time", key)
     for time in sorted(covered.keys() - expected):
         yield Violation("phantom", f"{promise.name}: nothing fires then", ExecutionKey(promise.job_id, time))
+
+
+def _was_dropped(row: Row) -> bool:
+    """Whether it was planned, missed, and does not run: that is no fire."""
+    return row.state == State.SKIPPED and (row.reason or "").startswith("misfire")
 
 
 def skipped_because_missed(look: Look) -> Iterator[Violation]:
