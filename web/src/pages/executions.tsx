@@ -1,7 +1,7 @@
 /** Executions: what runs, what waits, what ended and how. */
 import { query } from "../api.ts";
 import { useData, useStill } from "../hooks.ts";
-import { asCli, asCurl, Copy } from "../parts/copy.tsx";
+import { asCli, asCurl, asOptions, Copy } from "../parts/copy.tsx";
 import { Chips, Choose, given, Pages, Search } from "../parts/filters.tsx";
 import { State, Time } from "../parts/marks.tsx";
 import { Empty, Part } from "../parts/notices.tsx";
@@ -33,7 +33,10 @@ export function Executions() {
         </Part>
       </section>
       <div class="foot">
-        <Copy curl={asCurl("GET", `/executions${asked}`)} cli={asCli("executions", "list")} />
+        <Copy
+          curl={asCurl("GET", `/executions${asked}`)}
+          cli={asCli("executions", "list", ...asOptions(given(FILTERS)))}
+        />
         <Pages next={page.data?.next_cursor ?? null} />
       </div>
     </>

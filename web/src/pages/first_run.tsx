@@ -54,7 +54,7 @@ export function FirstRun() {
           preview.
         </li>
         <li>
-          From your crontab: <code>tocsin jobs import crontab</code>
+          From a file with a job a line: <code>tocsin jobs import jobs.ndjson</code>
         </li>
         <li>
           From code: <code>curl {location.origin + base}/v1/jobs -d …</code>

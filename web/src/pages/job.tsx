@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { post, refresh, remove } from "../api.ts";
 import { useData } from "../hooks.ts";
-import { asCli, asCurl, Copy } from "../parts/copy.tsx";
+import { asCurl, Copy } from "../parts/copy.tsx";
 import { attempt, Dialog, say } from "../parts/dialog.tsx";
 import { State, Time } from "../parts/marks.tsx";
 import { Empty, Part } from "../parts/notices.tsx";
@@ -65,7 +65,7 @@ export function JobDetail({ id }: { id: string }) {
           {tab === "definition" && (
             <section class="card">
               <pre>{JSON.stringify(definitionOf(data), null, 2)}</pre>
-              <Copy curl={asCurl("POST", "/jobs", definitionOf(data))} cli={asCli("jobs", "show", data.id)} />
+              <Copy curl={asCurl("POST", "/jobs", definitionOf(data))} />
             </section>
           )}
         </>

@@ -1,7 +1,7 @@
 /** All jobs: found by part of a name, narrowed by filters, acted on by rows. */
 import { query } from "../api.ts";
 import { useData, useStill } from "../hooks.ts";
-import { asCli, asCurl, Copy } from "../parts/copy.tsx";
+import { asCli, asCurl, asOptions, Copy } from "../parts/copy.tsx";
 import { Chips, Choose, given, Pages, Search } from "../parts/filters.tsx";
 import { Recent, State, Time } from "../parts/marks.tsx";
 import { Empty, Part } from "../parts/notices.tsx";
@@ -39,7 +39,10 @@ export function Jobs() {
         <Part of={page}>{(data) => <Rows page={data} />}</Part>
       </section>
       <div class="foot">
-        <Copy curl={asCurl("GET", `/jobs${asked}`)} cli={asCli("jobs", "list")} />
+        <Copy
+          curl={asCurl("GET", `/jobs${asked}`)}
+          cli={asCli("jobs", "list", ...asOptions(given(FILTERS)))}
+        />
         <Pages next={page.data?.next_cursor ?? null} />
       </div>
     </>

@@ -22,6 +22,10 @@ export const asCli = (...words: string[]) =>
     .map((word) => (/^[\w./:=@-]+$/.test(word) ? word : quoted(word)))
     .join(" ");
 
+/** Filters of a list as options of the command that lists the same. */
+export const asOptions = (set: Record<string, string | undefined>) =>
+  Object.entries(set).flatMap(([name, value]) => (value ? [`--${name.replaceAll("_", "-")}`, value] : []));
+
 export function Copy({ curl, cli }: { curl: string; cli?: string }) {
   const copy = async (text: string) => {
     await navigator.clipboard.writeText(text).catch(() => undefined);
