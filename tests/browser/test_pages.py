@@ -43,7 +43,9 @@ def test_a_filter_is_in_the_address_and_survives_reload_back_and_another_browser
     expect(page).to_have_url(re.compile("name=report"))
     expect(page.get_by_role("link", name="gamma")).to_have_count(0)
     expect(page.get_by_role("link", name="alpha-report")).to_be_visible()
-    expect(page.get_by_role("button", name="CLI")).to_have_attribute("title", "tocsin jobs list --name report")
+    expect(page.get_by_role("button", name="CLI")).to_have_attribute(
+        "title", "tocsin jobs list --name report"
+    )
     page.reload()
     expect(page.get_by_role("link", name="beta-report")).to_be_visible()
     expect(page.get_by_role("link", name="gamma")).to_have_count(0)
