@@ -178,7 +178,12 @@ class Node:
         store = LeaseStore(heartbeat_database, self._settings.lease_ttl)
         for _ in range(_CLOCK_SAMPLES):
             await self._clock.ask(store.now)
-        return database, store, await store.register(self._name, self._roles, tocsin.__version__)
+        return database, store, await self._register(store)
+
+    async def _register(self, store: LeaseStore, node_id: int | None = None) -> int:
+        return await store.register(
+            self._name, self._roles, tocsin.__version__, node_id, queues=self._settings.queues
+        )
 
     async def _close(self) -> None:
         """Let go of everything that was opened, the last first."""
@@ -213,7 +218,7 @@ class Node:
             plans="scheduler" in self._roles,
             telemetry=self._telemetry,
             failpoints=self._failpoints,
-            rejoin=lambda: store.register(self._name, self._roles, tocsin.__version__, node_id),
+            rejoin=lambda: self._register(store, node_id),
             changed=changed,
             heard=lambda renewal: self._heard(renewal, worker),
         )

@@ -114,7 +114,9 @@ def test_the_rounds_above_name_every_point_in_the_source() -> None:
         for file in source.rglob("*.py")
         for point in re.findall(r'reach\("([\w.]+)"\)', file.read_text())
     }
-    assert named - {"planner.before_commit"} == {point for points in ROUNDS for point in points}
+    # What was missed is decided only after an outage; the simulation breaks there.
+    elsewhere = {"planner.before_commit", "misfires.before", "misfires.decided"}
+    assert named - elsewhere == {point for points in ROUNDS for point in points}
 
 
 def test_the_shards_of_a_killed_node_have_new_owners_within_the_ttl_and_two_seconds(

@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=missing))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served() -> Iterator[Served]:
     directory = temporary_directory()
     with serving(directory) as served:
@@ -51,8 +51,9 @@ def served() -> Iterator[Served]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """Open no longer than the tests of this folder run: Playwright keeps an event loop, beside which no other can run."""
     with sync_playwright() as playwright, tempfile.TemporaryDirectory():
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         yield browser

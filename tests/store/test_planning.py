@@ -10,7 +10,7 @@ from tests.simulation.workshop import LEASE_TTL, SHARDS, TENANT, Workshop, play
 from tocsin.domain.errors import OwnershipLost
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import MINUTE, SECOND, Instant
-from tocsin.domain.lifecycle import State
+from tocsin.domain.lifecycle import CancelResult
 from tocsin.domain.planning import Plan, plan, terms_of
 from tocsin.domain.policy import Misfire, MisfirePolicy, Policies
 from tocsin.domain.schedule import rule_of
@@ -298,10 +298,8 @@ def test_what_was_called_off_before_a_pause_does_not_come_back_when_it_ends(url:
         part, _, _ = planner(shop, node, leases)
         await part.run_once(shop.time.now())
         first, second, third = await fires(shop, job_id)
-        assert (
-            await shop.executions.cancel(TENANT, ExecutionKey(job_id, second), "not this one")
-            is State.CANCELLED
-        )
+        done = await shop.executions.cancel(TENANT, ExecutionKey(job_id, second), "not this one")
+        assert done.answer is CancelResult.CANCELLED
         await shop.pausing.pause(TENANT, job_id, "a break")
         assert await fires(shop, job_id) == []
         await shop.pausing.resume(TENANT, job_id, shop.time.now())

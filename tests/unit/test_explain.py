@@ -16,7 +16,7 @@ PLAIN: dict[str, Any] = {
     "deadline_at": None, "attempt": 1, "attempts": [], "reason": None, "cancel_requested": False, "start_by": None,
     "overlap": None, "limit_key": None, "waits_for": None, "waits": [], "late_for": None,
 }  # fmt: skip
-HEALTHY = Surroundings(workers=2)
+HEALTHY = Surroundings(running=3, workers=2)
 
 
 def steps(now: int = NOON, around: Surroundings = HEALTHY, **facts: Any) -> list[Step]:
@@ -165,14 +165,15 @@ def test_waits_of_later_attempts_are_not_taken_for_the_lateness_of_the_first() -
 @pytest.mark.parametrize(
     ("around", "kind"),
     [
-        (Surroundings(workers=2, tenant_suspended=True), "suspension"),
-        (Surroundings(workers=2, queue_paused=True), "queue_paused"),
-        (Surroundings(workers=0), "outage"),
-        (Surroundings(workers=2, in_flight=5, in_flight_limit=5), "tenant_limit"),
-        (Surroundings(workers=2, in_flight=4, in_flight_limit=5), "ready"),
-        (Surroundings(workers=2, saturated=2), "place"),
-        (Surroundings(workers=2, saturated=1), "ready"),
-        (Surroundings(workers=2, fires_per_second=0.5), "tenant_limit"),
+        (Surroundings(running=3, workers=2, tenant_suspended=True), "suspension"),
+        (Surroundings(running=3, workers=2, queue_paused=True), "queue_paused"),
+        (Surroundings(), "outage"),
+        (Surroundings(running=1), "unserved"),
+        (Surroundings(running=3, workers=2, in_flight=5, in_flight_limit=5), "tenant_limit"),
+        (Surroundings(running=3, workers=2, in_flight=4, in_flight_limit=5), "ready"),
+        (Surroundings(running=3, workers=2, saturated=2), "place"),
+        (Surroundings(running=3, workers=2, saturated=1), "ready"),
+        (Surroundings(running=3, workers=2, fires_per_second=0.5), "tenant_limit"),
     ],
 )
 def test_what_is_due_and_queued_is_told_what_stands_in_its_way_now(around: Surroundings, kind: str) -> None:

@@ -60,10 +60,12 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     queue_paused: bool = False
     tenant_suspended: bool = False
-    workers: int = 0
+    running: int = 0
     """Live workers."""
+    workers: int = 0
+    """Those of them that serve its queue."""
     saturated: int = 0
-    """Those of them whose places are all taken."""
+    """Those of the latter whose places are all taken."""
     in_flight: int | None = None
     """How many executions of the tenant are in flight, if it is limited in that."""
     in_flight_limit: int | None = None
@@ -214,17 +216,22 @@ def _due_and_queued(late: str, around: Surroundings) -> Step:
         return Step(Reason.SUSPENSION, f"{late}: its tenant is suspended.")
     if around.queue_paused:
         return Step("queue_paused", f"{late}: its queue is paused.")
-    if not around.workers:
+    if not around.running:
         return Step(Reason.OUTAGE, f"{late}: no worker is running.")
+    if not around.workers:
+        return Step("unserved", f"{late}: no worker serves its queue.")
     limit = around.in_flight_limit
     if limit is not None and (around.in_flight or 0) >= limit:
         return Step(Reason.TENANT_LIMIT, f"{late}: its tenant has {limit} executions in flight, its limit.")
     if around.saturated >= around.workers:
-        return Step(Reason.PLACE, f"{late}: every place of the {around.workers} live workers is taken.")
+        return Step(
+            Reason.PLACE,
+            f"{late}: every place of the {around.workers} workers that serve its queue is taken.",
+        )
     if around.fires_per_second is not None:
         words = f"{late}: its tenant may start {around.fires_per_second:g} executions per second."
         return Step(Reason.TENANT_LIMIT, words)
-    return Step("ready", f"{late}; a worker that serves its queue takes it with its next look.")
+    return Step("ready", f"{late}; a worker takes it with its next look.")
 
 
 def _end(facts: Facts) -> Iterator[Step]:

@@ -52,18 +52,24 @@ class LeaseStore:
         return int(row["now"])
 
     async def register(
-        self, name: str, roles: Sequence[str], version: str, node_id: int | None = None
+        self,
+        name: str,
+        roles: Sequence[str],
+        version: str,
+        node_id: int | None = None,
+        *,
+        queues: Sequence[str] = (),
     ) -> int:
-        """Join the fleet, or rejoin it under the id held before.
+        """Join the fleet, or rejoin it under the id held before. A worker names the queues it serves, if not all.
 
         An id is never used again by another node. The sequence alone would not see to that: a database that was restored
         from a backup gives its numbers once more, while nodes from before go on. So a part of each id is random, and the
         whole stays below 2**53, which is what readers of JSON can tell apart.
         """
         row = await self._database.one(
-            "INSERT INTO nodes (id, name, roles, version, expires_at, schema)"
+            "INSERT INTO nodes (id, name, roles, version, expires_at, schema, queues)"
             " VALUES (coalesce($5, nextval('node_ids') << 24 | floor(random() * (1 << 24))::bigint), $1, $2, $3,"
-            " tocsin_now() + $4::interval, $6)"
+            " tocsin_now() + $4::interval, $6, $7)"
             " ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at"
             " RETURNING id, pg_notify('tocsin', 'shards')",
             name,
@@ -72,6 +78,7 @@ class LeaseStore:
             self._ttl,
             node_id,
             self._newest,
+            list(queues),
         )
         return int(row["id"])
 
