@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt dist bench bench-full soak fuzz lock clean
+.PHONY: help run test test-ha check fmt dist bench bench-full soak fuzz lock clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1mmake %-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,7 +14,10 @@ run: $(VENV)/.run dashboard ## Start Tocsin on http://127.0.0.1:8420 with its ow
 	@$(BIN)/tocsin serve $(ARGS)
 
 test: $(VENV)/.dev dashboard ## Run the checks and every test (make test ARGS="tests/unit -k cron" for a part)
-	@$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-n 2 --dist loadgroup)
+	@$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-n 2)
+
+test-ha: $(VENV)/.ha ## Let a cluster under Patroni fail over under load, for minutes (needs etcd: apt-get install etcd-server)
+	@TOCSIN_HA_PATRONI=1 $(BIN)/python -m pytest -n 0 -s tests/ha $(ARGS)
 
 check: $(VENV)/.dev ## Lint, types, import contracts, of Python and of the dashboard
 	$(BIN)/ruff check .
@@ -45,10 +48,11 @@ fuzz: $(VENV)/.dev ## Thousands of requests drawn from the OpenAPI document (mak
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
 lock: ## Rewrite the hashed lock files from pyproject.toml (needs uv)
-	uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/run.txt
+	uv pip compile -q pyproject.toml --extra server --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/run.txt
 	uv pip compile -q --group build --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/build.txt
-	uv pip compile -q pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/dev.txt
+	uv pip compile -q pyproject.toml --extra server --group dev --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/dev.txt
 	uv pip compile -q --group web --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/web.txt
+	uv pip compile -q --group ha -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/ha.txt
 	uv pip compile -q --group bench -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/bench.txt
 
 clean: ## Remove the virtual environment and caches (never data)
@@ -76,6 +80,14 @@ $(VENV)/.dev: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
 	@echo "installing what plots need …"
 	@$(BIN)/pip install -q --require-hashes --only-binary :all: -r requirements/bench.txt
+	@touch $@
+
+# What only `make test-ha` needs. One package comes as source: what builds it comes from the lock, too, and first.
+$(VENV)/.ha: requirements/ha.txt $(VENV)/.dev
+	@echo "installing Patroni …"
+	@sed -n '/^setuptools==/,/[^\\]$$/p' requirements/ha.txt > $(VENV)/ha-build.txt
+	@$(BIN)/pip install -q --require-hashes --only-binary :all: -r $(VENV)/ha-build.txt
+	@$(BIN)/pip install -q --require-hashes --no-build-isolation -r requirements/ha.txt
 	@touch $@
 
 # The dashboard is built once per change of its sources. Without a package registry the rest works: `/` says what is missing.

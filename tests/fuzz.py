@@ -1,8 +1,9 @@
-"""Many requests drawn from the OpenAPI document, against a running fleet: `python -m tests.fuzz --requests 20000 --seed 1`.
+"""Many requests drawn from the OpenAPI document, against a running fleet: `python -m tests.fuzz --requests
+20000 --seed 1`.
 
-First all boundary values of all operations, then round after round of random requests and of sequences of requests,
-each round with fresh things in the database, until as many were made as asked for. What makes an answer a violation
-is told in `tests.support.openapi_fuzz`. The exit code is 0 if there was none.
+First all boundary values of all operations, then round after round of random requests and of sequences of
+requests, each round with fresh things in the database, until as many were made as asked for. What makes an
+answer a violation is told in `tests.support.openapi_fuzz`. The exit code is 0 if there was none.
 """
 
 import argparse

@@ -1,8 +1,9 @@
 """A long run against a fleet that is being broken all the time: `python -m tests.soak --minutes 30 --seed 7`.
 
-A nemesis draws faults from the seed: kill -9, freezing for less and for more than the ttl, draining, crashing at a
-named point, cutting connections, crashing the database. Faults may overlap. Towards the end everything is healed and
-left alone; then the run must come to rest, and the checker judges it. The exit code is 0 if every promise was kept.
+A nemesis draws faults from the seed: kill -9, freezing for less and for more than the ttl, draining, crashing
+at a named point, cutting connections, crashing the database. Faults may overlap. Towards the end everything
+is healed and left alone; then the run must come to rest, and the checker judges it. The exit code is 0 if
+every promise was kept.
 
 The same seed draws the same faults at the same pace; what they hit depends on the machine.
 """

@@ -1,5 +1,5 @@
 """``python -m tocsin``."""
 
-from tocsin.cli.main import main
+from tocsin.command import main
 
 main()

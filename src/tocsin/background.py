@@ -1,8 +1,9 @@
 """The background parts of a process: what runs as a task of its own until it is told to stop.
 
-Nobody awaits such a task, so one that ended would be missed by nobody: work would be found late, or not at all. Here an end by
-an exception, or by a cancellation that nobody here asked for, is an error: it is logged and counted, and the part begins again
-after a growing pause. Only a part that returns is over; a `Loop` returns when it was stopped.
+Nobody awaits such a task, so one that ended would be missed by nobody: work would be found late, or not at
+all. Here an end by an exception, or by a cancellation that nobody here asked for, is an error: it is logged
+and counted, and the part begins again after a growing pause. Only a part that returns is over; a `Loop`
+returns when it was stopped.
 """
 
 import asyncio
@@ -37,7 +38,8 @@ class Background:
         self._keepers[name] = asyncio.create_task(self._keep(name, run), name=f"keeper of {name}")
 
     async def end(self, patience: float) -> None:
-        """Wait for parts that were told to stop; cancel those that take longer, and those that never return."""
+        """Wait for parts that were told to stop; cancel those that take longer, and those that never
+        return."""
         if self._keepers:
             await asyncio.wait(self._keepers.values(), timeout=patience)
         for keeper in self._keepers.values():

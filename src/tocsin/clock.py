@@ -4,8 +4,9 @@ Nodes run on database time: `DatabaseClock` keeps the offset between the databas
 monotonic clock, so a wrong or jumping wall clock on a node changes nothing. The offset comes from exchanges
 with the database (who asks records its own time before and after); of the recent samples the one with the
 shortest round trip is believed. The clock may be behind the database's by that trip, but never ahead of it:
-nothing may fire early, however long an exchange took. A sample that contradicts earlier ones says that a clock was set, or that
-this machine slept, or that another server answers; then what was known before counts no longer.
+nothing may fire early, however long an exchange took. A sample that contradicts earlier ones says that a
+clock was set, or that this machine slept, or that another server answers; then what was known before counts
+no longer.
 """
 
 import time
@@ -49,7 +50,8 @@ class _Sample(NamedTuple):
 
 
 class DatabaseClock:
-    """Database time on the monotonic clock. `observe` feeds it; before the first sample it is the wall clock."""
+    """Database time on the monotonic clock. `observe` feeds it; before the first sample it is the wall
+    clock."""
 
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque(maxlen=_SAMPLES_KEPT)

@@ -1,7 +1,8 @@
-"""Where the master key for secrets comes from: a variable, a file, or a file that `serve` made at its first start.
+"""Where the master key for secrets comes from: a variable, a file, or a file that `serve` made at its first
+start.
 
-Every process that writes or opens secrets needs the same key. A process that has none works all the same: it signs
-nothing, and refuses what needs a secret.
+Every process that writes or opens secrets needs the same key. A process that has none works all the same: it
+signs nothing, and refuses what needs a secret.
 """
 
 import contextlib
@@ -26,7 +27,8 @@ def secret_box(settings: Settings) -> SecretBox | None:
 
 
 def ensure_secret_key(settings: Settings) -> Path | None:
-    """The file in which the key is, made if no key is configured at all. None: the key is in the environment."""
+    """The file in which the key is, made if no key is configured at all. None: the key is in the
+    environment."""
     if settings.secret_key is not None:
         return None
     file = settings.secret_key_file

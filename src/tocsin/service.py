@@ -2,8 +2,8 @@
 
 The loop is the only place that catches broadly. A part that fails is logged, counted and tried again after a
 growing pause; it never takes the process down and never spins. A part says in its report when it wants to run
-again; a wake-up (a notice from the database, another part's `wake`) brings that forward. After a failure a wake-up
-shortens a long pause, but never below half a second: while the database is away, work keeps arriving.
+again; a wake-up (a notice from the database, another part's `wake`) brings that forward. After a failure a
+wake-up shortens a long pause, but never below half a second: while the database is away, work keeps arriving.
 """
 
 import asyncio
@@ -46,12 +46,17 @@ class Service(Protocol):
 
 
 class Loop:
-    """Runs one service until stopped."""
+    """Runs one service until stopped.
 
-    def __init__(self, service: Service, clock: Clock) -> None:
+    `first_after` puts the first run off by so many seconds, for what can wait: an engine that starts has a
+    backlog more often than not. A wake-up counts in that time as well.
+    """
+
+    def __init__(self, service: Service, clock: Clock, first_after: float = 0.0) -> None:
         self.service = service
         self.failures = 0
         self._clock = clock
+        self._first_after = first_after
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
         self._idle = asyncio.Event()
@@ -79,6 +84,8 @@ class Loop:
             self._idle.set()
 
     async def _drive(self) -> None:
+        if self._first_after:
+            await self._sleep(self._first_after, self._wake)
         pause = _FIRST_PAUSE
         while not self._stop.is_set():
             self._wake.clear()
@@ -101,7 +108,8 @@ class Loop:
         return max(0.0, (report.again_at - self._clock.now()) / SECOND)
 
     async def _back_off(self, seconds: float) -> None:
-        """Pause after a failure. A wake-up counts once `_LONGEST_PAUSE_WHEN_WOKEN` is over; a stop ends it at once."""
+        """Pause after a failure. A wake-up counts once `_LONGEST_PAUSE_WHEN_WOKEN` is over; a stop ends it at
+        once."""
         least = min(seconds, _LONGEST_PAUSE_WHEN_WOKEN)
         await self._sleep(least, self._stop)
         await self._sleep(seconds - least, self._wake)

@@ -9,6 +9,7 @@ import msgspec
 
 from tocsin.domain.errors import Refused
 from tocsin.domain.limits import Count, Rate, TenantLimits, check_limits
+from tocsin.domain.script_target import ScriptRules, check_interpreters
 
 _PREFIX: Final = "TOCSIN_"
 _BOUNDS: Final = {
@@ -22,6 +23,7 @@ _BOUNDS: Final = {
     "held_max": (1, 10_000_000),
     "concurrency": (1, 100_000),
     "host_concurrency": (1, 100_000),
+    "script_concurrency": (1, 1000),
     "history_days": (1, 36_500),
     "audit_days": (1, 36_500),
     "drain_timeout": (0, 3600),
@@ -45,8 +47,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `/v1/echo` answers test calls with what it received."""
     engines: int = 0
     """Engine processes started by `serve`; 0 means one per core."""
+    gateway: bool = True
+    """Whether API processes serve remote workers."""
     share_port: bool = False
-    """Whether other API processes on this machine may listen on the same port; the kernel shares out connections."""
+    """Whether other API processes on this machine may listen on the same port; the kernel shares out
+    connections."""
 
     lease_ttl: float = 10.0
     """Seconds a shard lease lasts without renewal; takeover happens within this and a little more."""
@@ -79,6 +84,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Ports on which public targets may be called; what is allowed by network or loopback is open on all."""
     host_concurrency: int = 64
     """How many calls a worker has under way to one host and port; more wait in line."""
+    scripts: Literal["off", "on"] = "off"
+    """Whether jobs may run scripts, and whether this worker runs them."""
+    script_interpreters: tuple[str, ...] = ("bash", "python3", "sh")
+    """The programs that scripts may be written for."""
+    script_network: bool = False
+    """Whether a script may ask for the network of the worker's machine."""
+    script_concurrency: int = 8
+    """How many scripts a worker runs at once; more wait in line."""
     name_servers: tuple[str, ...] = ()
     """Name servers that workers ask for the addresses of targets; none named means the system's."""
     limit_pending_jobs: Count | None = None
@@ -95,12 +108,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses of proxies whose word about the client's address is believed."""
     admin_key: str | None = None
     secret_key: str | None = None
-    """The key that secrets are sealed with: 32 bytes in base64; several while one replaces another, the first seals."""
+    """The key that secrets are sealed with: 32 bytes in base64; several while one replaces another, the first
+    seals."""
     secret_key_file: Path | None = None
     """A file with that key."""
     log_format: str = "auto"
     log_level: str = "info"
     failpoints: str = ""
+
+    @property
+    def script_rules(self) -> ScriptRules | None:
+        """What scripts may do; None where there are none."""
+        return ScriptRules(self.script_interpreters, self.script_network) if self.scripts == "on" else None
 
     @property
     def tenant_limits(self) -> TenantLimits:
@@ -109,6 +128,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         limits = TenantLimits(**{name: getattr(self, f"limit_{name}") for name in names})
         check_limits(limits)
         return limits
+
+
+_SECRET: Final = frozenset({"database_url", "admin_key", "secret_key"})
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A setting in force, for people: of secrets only whether they are set."""
+
+    name: str
+    value: str | None
+    default: bool
+
+
+def shown(settings: Settings) -> list[Shown]:
+    """All settings under the names of their variables."""
+    defaults = Settings()
+    found = []
+    for name in Settings.__struct_fields__:
+        value = getattr(settings, name)
+        text = ", ".join(value) if isinstance(value, tuple) else str(value)
+        words = None if value in (None, "", ()) else "set" if name in _SECRET else text
+        found.append(Shown(_PREFIX + name.upper(), words, value == getattr(defaults, name)))
+    return found
 
 
 def load_settings(**flags: Any) -> Settings:
@@ -147,6 +189,7 @@ def _check(settings: Settings) -> None:
             ip_network(text)
         except ValueError as error:
             raise Refused(str(error), field="TOCSIN_ALLOW_NETWORKS") from None
+    check_interpreters(settings.script_interpreters, "TOCSIN_SCRIPT_INTERPRETERS")
     for text in settings.name_servers:
         _check_name_server(text)
     if settings.public_url and not settings.public_url.startswith(("http://", "https://")):

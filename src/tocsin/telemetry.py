@@ -18,7 +18,8 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from structlog.tracebacks import ExceptionDictTransformer
 
-from tocsin.domain.instant import MILLISECOND, SECOND, Span
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
+from tocsin.outage_log import OutageLines, take_over_driver_log
 
 _LAG_BOUNDS: Final[tuple[Span, ...]] = tuple(
     round(ms * MILLISECOND)
@@ -101,6 +102,25 @@ class Telemetry:
             "worker", "worker_saturation", "Share of the worker's concurrency in use"
         )
 
+        self.places = self._gauge("worker", "worker_places", "Calls that the worker can make at once")
+        self.started_per_second = self._gauge(
+            "worker", "started_per_second", "Attempts started per second, since the heartbeat before"
+        )
+        self.clock_uncertainty = Gauge(
+            "tocsin_clock_uncertainty_seconds",
+            "How far the node's clock may be from the database's",
+            registry=self.registry,
+        )
+        self._started_before: tuple[Instant, float] | None = None
+
+    def note_pace(self, now: Instant) -> None:
+        """With each heartbeat: how many attempts started per second since the one before."""
+        total = next(iter(self.started.collect())).samples[0].value
+        if self._started_before is not None and now > self._started_before[0]:
+            then, before = self._started_before
+            self.started_per_second.set((total - before) / ((now - then) / SECOND))
+        self._started_before = (now, total)
+
     def snapshot(self) -> str:
         """All samples as JSON, for the node's row."""
         families = [
@@ -143,6 +163,7 @@ def set_up_logging(form: str, level: str, **context: Any) -> None:
         )
     structlog.configure(
         processors=[
+            OutageLines(),
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%H:%M:%S" if pretty else "iso", utc=not pretty),
@@ -154,3 +175,4 @@ def set_up_logging(form: str, level: str, **context: Any) -> None:
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(**context)
+    take_over_driver_log()

@@ -1,8 +1,8 @@
 """A fleet of real processes on one database, a sink that it fires into, and the hands that break it.
 
-`Fleet` starts an API and some engine nodes with short leases, keeps the record that the checker needs, and knows
-how to bring a run to rest: everything healed, everything due fired, nothing live. Every fault goes through it, so
-that the fault log is complete and says for each how we know that it landed.
+`Fleet` starts an API and some engine nodes with short leases, keeps the record that the checker needs, and
+knows how to bring a run to rest: everything healed, everything due fired, nothing live. Every fault goes
+through it, so that the fault log is complete and says for each how we know that it landed.
 """
 
 import asyncio
@@ -52,6 +52,7 @@ class Fleet:
         self.rng = random.Random(seed)
         self.sink = Sink()
         self.faults: list[Fault] = []
+        self._wall_ahead = _wall_ahead()
         self._directory = directory
         self._processes = Processes(directory)
         port = free_port()
@@ -142,7 +143,8 @@ class Fleet:
         return fault
 
     async def crash_database(self, server: EmbeddedServer) -> Fault:
-        """What `pg_ctl stop -m immediate` does: no checkpoint, no goodbye; the next start recovers from the log."""
+        """What `pg_ctl stop -m immediate` does: no checkpoint, no goodbye; the next start recovers from the
+        log."""
         process = server._process
         assert process is not None
         fault = self.note("database crash", "database")
@@ -242,6 +244,7 @@ class Fleet:
             lives,
             await read_leases(self.url),
             self.faults,
+            max(0, _wall_ahead() - self._wall_ahead),
         )
 
     async def judge(self) -> Verdict:
@@ -255,6 +258,11 @@ class Fleet:
             raise AssertionError(f"{verdict.report()}\nthe whole run: {self._directory / 'history.json'}")
         print(verdict.report())
         return verdict
+
+
+def _wall_ahead() -> int:
+    """Microseconds by which the wall clock leads the monotonic one, which stands while a machine sleeps."""
+    return (time.time_ns() - time.monotonic_ns()) // 1000
 
 
 async def come_to_rest(url: str, seconds: float = _REST_PATIENCE) -> None:

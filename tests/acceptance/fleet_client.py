@@ -1,7 +1,7 @@
 """A client of the API that keeps the facts: an answer, or that nobody knows.
 
-Connections are kept open and shared; many requests may be under way at once. A request whose connection broke, or
-that nobody answered in time, raises `NoAnswer`: whether it took effect is unknown.
+Connections are kept open and shared; many requests may be under way at once. A request whose connection
+broke, or that nobody answered in time, raises `NoAnswer`: whether it took effect is unknown.
 """
 
 import asyncio

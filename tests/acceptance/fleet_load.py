@@ -69,7 +69,8 @@ class Load:
         return await together(self.every(self._rng.randint(1, longest), until) for _ in range(number))
 
     async def flow(self, stop: asyncio.Event, *, per_second: float, ahead: float = 3.0) -> None:
-        """Ask steadily for one-offs due within `ahead` seconds and, now and then, a short-lived recurring job.
+        """Ask steadily for one-offs due within `ahead` seconds and, now and then, a short-lived recurring
+        job.
 
         Some of the calls take a while, so that workers die in the middle of them; some fail once.
         """

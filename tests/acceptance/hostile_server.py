@@ -1,8 +1,8 @@
 """A server on loopback that does what it is told, however rude, and remembers what it saw.
 
 A script is a coroutine that plays one connection. The server counts connections, notes every request a script
-read, and knows how many connections are open, so that a test can ask who was called, how often, and what became
-of the connection. `InnerListener` is what no request may ever reach.
+read, and knows how many connections are open, so that a test can ask who was called, how often, and what
+became of the connection. `InnerListener` is what no request may ever reach.
 """
 
 import asyncio
@@ -83,6 +83,7 @@ class HostileServer:
 
     scripts: tuple[Script, ...]
     host: str = "127.0.0.1"
+    port: int = 0
     tls: ssl.SSLContext | None = None
     requests: list[SeenRequest] = field(default_factory=list)
     connections: int = 0
@@ -91,8 +92,8 @@ class HostileServer:
 
     async def __aenter__(self) -> Self:
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server = await asyncio.start_server(self._accept, self.host, 0, ssl=self.tls)
-        self.port: int = self._server.sockets[0].getsockname()[1]
+        self._server = await asyncio.start_server(self._accept, self.host, self.port, ssl=self.tls)
+        self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -120,9 +121,9 @@ class HostileServer:
 
 
 def hostile_server(
-    *scripts: Script, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+    *scripts: Script, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
 ) -> HostileServer:
-    return HostileServer(scripts, host, tls)
+    return HostileServer(scripts, host, port, tls)
 
 
 def answering(*answers: bytes) -> Script:

@@ -10,14 +10,13 @@ from tocsin.clock import VirtualClock
 from tocsin.domain.errors import Refused
 from tocsin.domain.outcome import Outcome, Postponed
 from tocsin.domain.target import HttpTarget, check_target
-from tocsin.queue.claims import Claim
-from tocsin.worker.targets.http import HttpCaller
-from tocsin.worker.vault import Vault
+from tocsin.targets.assignment import Assignment
+from tocsin.targets.http.caller import HttpCaller
 
 START = 1_800_000_000_000_000
 
 
-class FixedVault(Vault):
+class FixedVault:
     """Knows the secrets that the test gave it, for every tenant, and signs nothing."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
@@ -47,7 +46,7 @@ class Attempts:
     ) -> Outcome | Postponed:
         """One attempt, however it ends."""
         check_target(target)
-        return await self.caller.call(self._claim(tenant_id), target, seconds)
+        return await self.caller.call(self._assignment(tenant_id), target, seconds)
 
     async def outcome(self, target: HttpTarget, *, tenant_id: int = 1, seconds: float = 20.0) -> Outcome:
         """One attempt that must not be put off."""
@@ -55,16 +54,10 @@ class Attempts:
         assert isinstance(outcome, Outcome), outcome
         return outcome
 
-    def _claim(self, tenant_id: int) -> Claim:
+    def _assignment(self, tenant_id: int) -> Assignment:
         self._tokens += 1
-        values: dict[str, Any] = dict.fromkeys(Claim.__struct_fields__)
         now = self.clock.now()
-        times = dict.fromkeys(("fire_at", "due_at", "run_at", "started_at"), now)
-        return Claim(
-            **values
-            | times
-            | {"job_id": UUID(int=1), "tenant_id": tenant_id, "attempt": 1, "token": self._tokens}
-        )
+        return Assignment(UUID(int=1), now, tenant_id, 1, self._tokens, now, now, now)
 
 
 @contextlib.asynccontextmanager

@@ -18,15 +18,15 @@ import uvloop
 
 from tests.acceptance.hostile_server import HostileServer
 from tocsin.domain.addresses import Address, AddressPolicy, parse_target_url
-from tocsin.worker.targets.http_client import HttpClient
-from tocsin.worker.targets.http_exchange import (
+from tocsin.targets.http.client import HttpClient
+from tocsin.targets.http.exchange import (
     Answer,
     DeliveryFailed,
     FailureKind,
     HttpLimits,
     OutgoingRequest,
 )
-from tocsin.worker.targets.resolver import Freshness, Lookup, Resolver
+from tocsin.targets.http.resolver import Freshness, Lookup, Resolver
 
 LOOPBACK = IPv4Address("127.0.0.1")
 STAND_IN = IPv4Address("127.0.0.2")

@@ -1,4 +1,5 @@
-"""Real processes that call a real receiver: an API and an engine, and an HTTP server that remembers what it was sent."""
+"""Real processes that call a real receiver: an API and an engine, and an HTTP server that remembers what it
+was sent."""
 
 import json
 import threading
@@ -27,8 +28,8 @@ class Received(msgspec.Struct, frozen=True):
 
 
 class Receiver:
-    """Answers by path: /status/410; /flaky is 503 and then 200; /echo repeats the request's headers as headers and body;
-    /token gives a token."""
+    """Answers by path: /status/410; /flaky is 503 and then 200; /echo repeats the request's headers as
+    headers and body; /token gives a token."""
 
     def __init__(self, port: int = 0) -> None:
         self.requests: list[Received] = []

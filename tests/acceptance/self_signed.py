@@ -1,6 +1,7 @@
 """TLS certificates made on the spot, in plain Python: an ECDSA key on P-256 and just enough DER.
 
-Nothing to install and no `openssl` command needed. Not for anything but tests: the arithmetic is not constant-time.
+Nothing to install and no `openssl` command needed. Not for anything but tests: the arithmetic is not
+constant-time.
 """
 
 import base64
@@ -28,7 +29,8 @@ Point = tuple[int, int] | None
 
 
 def write_certificate(folder: Path, *names: str, valid_days: int = 1) -> Path:
-    """A self-signed certificate with its key in one PEM file. Negative `valid_days` make one that has expired."""
+    """A self-signed certificate with its key in one PEM file. Negative `valid_days` make one that has
+    expired."""
     private = secrets.randbelow(ORDER - 1) + 1
     certificate = _certificate(private, names, valid_days)
     path = folder / f"{'-'.join(names).replace(':', '_')}{valid_days}.pem"

@@ -1,4 +1,5 @@
-"""The wire itself: what is not HTTP, never ends, or is far too much is answered and let go; others are served meanwhile."""
+"""The wire itself: what is not HTTP, never ends, or is far too much is answered and let go; others are served
+meanwhile."""
 
 import asyncio
 import contextlib

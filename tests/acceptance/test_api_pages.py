@@ -1,4 +1,5 @@
-"""Pages: complete, without repetition, in order, whatever is added meanwhile; and filters that mean what they say."""
+"""Pages: complete, without repetition, in order, whatever is added meanwhile; and filters that mean what they
+say."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,6 +8,9 @@ import pytest
 
 from tests.support.api import InProcessApi, in_process_api
 from tests.support.postgres import Cluster
+from tocsin.domain.instant import parse_instant
+from tocsin.store import execution_listing, job_listing
+from tocsin.store.job_listing import JobListing
 
 FINISHED = (
     "INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, finished_at,"
@@ -35,8 +39,29 @@ def api(cluster: Cluster) -> Iterator[InProcessApi]:
     cluster.drop(url)
 
 
+@pytest.fixture(params=[30_000, 3])
+def walk(request: Any, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many rows are looked at for a page: as many as ever, and far fewer than there are."""
+    for module in (job_listing, execution_listing):
+        monkeypatch.setattr(module, "WALK", request.param)
+    number: int = request.param
+    return number
+
+
 def _ids(pages: Iterator[list[dict[str, Any]]]) -> list[str]:
     return [item["id"] for page in pages for item in page]
+
+
+def test_what_is_over_is_listed_without_what_waits_the_latest_first(api: InProcessApi, walk: int) -> None:
+    ended = [item for page in api.pages("/v1/executions", limit=7, over="true") for item in page]
+    assert {item["state"] for item in ended} == {"succeeded", "dead"}
+    assert len(ended) == 70
+    assert [item["finished_at"] for item in ended] == sorted(
+        (item["finished_at"] for item in ended), reverse=True
+    )
+    assert api.get("/v1/executions", over="true", state="queued").json()["items"] == []
+    assert api.get("/v1/executions/count", over="true").json() == {"count": 70, "capped": False}
+    assert api.get("/v1/executions", over="perhaps").status == 422
 
 
 @pytest.mark.parametrize("limit", [1, 7, 25, 500])
@@ -137,12 +162,53 @@ def test_a_cursor_survives_the_deletion_of_the_job_it_points_at(url: str) -> Non
         ({"name": "%"}, 0),
         ({"name": "_"}, 0),
         ({"name": "backup", "kind": "recurring", "queue": "heavy"}, 1),
+        ({"name": "ba"}, 13),
+        ({"queue": "default"}, 16),
+        ({"sort": "name", "tag": "even"}, 3),
+        ({"sort": "next_fire", "name": "1"}, 2),
+        ({"target": "http"}, 0),
+        ({"next_fire_to": "2020-01-01T00:00:00Z"}, 0),
     ],
 )
+@pytest.mark.usefixtures("walk")
 def test_a_filter_narrows_the_jobs_to_what_it_says(
     api: InProcessApi, query: dict[str, str], count: int
 ) -> None:
-    assert len(_ids(api.pages("/v1/jobs", limit=4, **query))) == count
+    ids = _ids(api.pages("/v1/jobs", limit=4, **query))
+    assert len(ids) == len(set(ids)) == count
+    assert "sort" in query or ids == sorted(ids, reverse=True)
+
+
+def test_a_name_that_its_index_cannot_find_in_a_moment_is_found_walk_by_walk(
+    api: InProcessApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def too_slow(*_: Any) -> None:
+        return None
+
+    monkeypatch.setattr(job_listing, "WALK", 3)
+    monkeypatch.setattr(JobListing, "_search", too_slow)
+    pages = list(api.pages("/v1/jobs", limit=4, name="backup 0"))
+    assert len(pages) > 8
+    assert [len(page) for page in pages if page] == [1]
+
+
+@pytest.mark.usefixtures("walk")
+def test_of_a_range_of_fire_times_those_that_ended_long_after_it_come_last(api: InProcessApi) -> None:
+    whole = [item for page in api.pages("/v1/executions", limit=500, state="dead") for item in page]
+    fires = sorted(item["fire_at"] for item in whole)
+    bounds = {"fire_from": fires[5], "fire_to": fires[20]}
+    items = [item for page in api.pages("/v1/executions", limit=4, state="dead", **bounds) for item in page]
+    assert sorted(item["fire_at"] for item in items) == fires[5:20]
+    api.fetch(
+        "UPDATE history SET finished_at = fire_at WHERE state = 'dead' AND fire_at = $1", _instant(fires[7])
+    )
+    items = [item for page in api.pages("/v1/executions", limit=4, state="dead", **bounds) for item in page]
+    assert items[0]["fire_at"] == fires[7]
+    assert sorted(item["fire_at"] for item in items) == fires[5:20]
+
+
+def _instant(text: str) -> int:
+    return parse_instant(text, "")
 
 
 @pytest.mark.parametrize(
@@ -156,8 +222,14 @@ def test_a_filter_narrows_the_jobs_to_what_it_says(
         ("/v1/executions", {"queue": "heavy"}, 7 + 40),
         ("/v1/dead-letters", {}, 30),
         ("/v1/dead-letters", {"queue": "heavy"}, 0),
+        ("/v1/executions", {"error": "BECAUSE"}, 70),
+        ("/v1/executions", {"error": "nothing like it"}, 0),
+        ("/v1/executions", {"min_lag": "1s"}, 0),
+        ("/v1/executions", {"cause": "backfill"}, 0),
+        ("/v1/executions", {"job_name": "report 1"}, 30 + 5),
     ],
 )
+@pytest.mark.usefixtures("walk")
 def test_a_filter_narrows_the_executions_to_what_it_says(
     api: InProcessApi, path: str, query: dict[str, str], count: int
 ) -> None:

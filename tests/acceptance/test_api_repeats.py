@@ -1,5 +1,5 @@
-"""Requests that are repeated: with an Idempotency-Key nothing is done twice, also by two at once; and a batch that breaks off
-says what became of each item."""
+"""Requests that are repeated: with an Idempotency-Key nothing is done twice, also by two at once; and a batch
+that breaks off says what became of each item."""
 
 import asyncio
 import json

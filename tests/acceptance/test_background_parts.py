@@ -10,11 +10,12 @@ import pytest
 import structlog
 
 from tests.support.processes import free_port
-from tocsin import roles
 from tocsin.db import notices as notices_module
 from tocsin.db.notices import Notices
+from tocsin.db.presence import Presence
 from tocsin.domain.errors import Unavailable
-from tocsin.roles import Node
+from tocsin.roles import api as api_role
+from tocsin.roles.node import Node
 from tocsin.settings import Settings
 
 SOME_OF = {
@@ -27,7 +28,7 @@ SOME_OF = {
         "starter",
         "settler",
         "heartbeat",
-        "slot_keeper",
+        "slot_returner",
         "stragglers",
     },
 }
@@ -53,14 +54,14 @@ def test_every_part_of_a_node_that_is_killed_comes_back(url: str, tmp_path: Path
         node = Node(settings, (role,), url)
         running = asyncio.create_task(node.run(stop), name="node")
         await until(lambda: SOME_OF[role] <= tasks_by_name().keys())
-        parts.extend(["notices", *node._background.parts])
+        parts.extend(["notices", *node.background.parts])
         for name in parts:
             killed = tasks_by_name()[name]
             killed.cancel()
             await until(lambda name=name, killed=killed: _is_back(name, killed))
         stop.set()
         await running
-        count = node._telemetry.registry.get_sample_value
+        count = node.process.telemetry.registry.get_sample_value
         assert [count("tocsin_parts_restarted_total", {"part": name}) for name in parts] == [1.0] * len(parts)
 
     with structlog.testing.capture_logs() as logs:
@@ -73,7 +74,7 @@ def test_a_process_whose_api_server_ended_by_itself_ends_with_an_error(
 ) -> None:
     async def ends_at_once(*_: object, **__: object) -> None: ...
 
-    monkeypatch.setattr(roles, "serve", ends_at_once)
+    monkeypatch.setattr(api_role, "serve", ends_at_once)
     node = Node(Settings(database_url=url, data_dir=tmp_path), ("api",), url)
     with pytest.raises(Unavailable, match="the API server ended"):
         asyncio.run(node.run(asyncio.Event()))
@@ -119,7 +120,7 @@ def test_listening_begins_again_whatever_way_the_connection_ended(
             return connections.pop(0)
 
         monkeypatch.setattr(notices_module, "open_connection", open_one)
-        notices, woken = Notices("", "test"), asyncio.Event()
+        notices, woken = Notices(Presence("postgresql://nowhere/none"), "test"), asyncio.Event()
         notices.on("ready", woken.set)
         listening = asyncio.create_task(notices.run())
         await asyncio.wait(

@@ -23,9 +23,9 @@ STEP = 0.002
 class Race:
     """Sends each cancel so that it arrives when its execution starts.
 
-    When that is depends on how busy the machine is, so the aim follows the results: a cancel that won makes the
-    next ones later, one that lost makes them earlier. Jobs are created so far ahead that there is time to cancel
-    them. Both outcomes keep happening, whatever the load.
+    When that is depends on how busy the machine is, so the aim follows the results: a cancel that won makes
+    the next ones later, one that lost makes them earlier. Jobs are created so far ahead that there is time to
+    cancel them. Both outcomes keep happening, whatever the load.
     """
 
     def __init__(self, fleet: Fleet) -> None:
@@ -54,6 +54,7 @@ def test_a_cancel_answered_cancelled_is_never_followed_by_a_call(url: str, tmp_p
             verdict = await fleet.judge()
             # Each way of ending must have happened often, else nothing raced and the test proved nothing.
             counts = verdict.counts
+            print(f"{JOBS} cancels around the instant: {counts}")
             too_late = counts.get("cancels too_late", 0) + counts.get("cancels asked_to_stop", 0)
             assert counts["cancels cancelled"] > JOBS // 20
             assert too_late > JOBS // 20

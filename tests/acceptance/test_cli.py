@@ -1,4 +1,5 @@
-"""The command line over HTTP: every command, as a table and as JSON, and what it says when something is wrong."""
+"""The command line over HTTP: every command, as a table and as JSON, and what it says when something is
+wrong."""
 
 import json
 import re
@@ -14,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.api import ADMIN_KEY, RealApi, fleet
+from tests.support.commands import every_command
 from tests.support.postgres import Cluster
 from tests.support.processes import free_port
 from tocsin.cli.main import cli
@@ -72,20 +74,13 @@ def tocsin(api: RealApi) -> Terminal:
     return Terminal(api)
 
 
-def _commands(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    for name, command in group.commands.items():
-        yield (*path, name), command
-        if isinstance(command, click.Group):
-            yield from _commands(command, *path, name)
-
-
-@pytest.mark.parametrize("path", [pytest.param(path, id=" ".join(path)) for path, _ in _commands(cli)])
+@pytest.mark.parametrize("path", [pytest.param(path, id=" ".join(path)) for path, _ in every_command()])
 def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
     for flag in ("--help", "-h"):
         result = CliRunner().invoke(cli, [*path, flag])
         assert result.exit_code == 0
         assert f"{' '.join(path)} " in result.output.splitlines()[0]
-    command = dict(_commands(cli))[path]
+    command = dict(every_command())[path]
     assert command.help, "a command without a word about it"
     for parameter in command.params:
         if isinstance(parameter, click.Option) and parameter.name not in (
@@ -100,7 +95,7 @@ def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
 
 
 def test_the_commands_that_were_promised_are_there() -> None:
-    known = {" ".join(path) for path, _ in _commands(cli)}
+    known = {" ".join(path) for path, _ in every_command()}
     assert {
         "serve", "api", "scheduler", "worker", "migrate", "jobs create", "jobs list", "jobs show", "jobs cancel",
         "jobs pause", "jobs resume", "jobs run", "executions list", "executions show",
@@ -178,7 +173,7 @@ def test_executions_are_cancelled_and_dead_ones_retried(tocsin: Terminal) -> Non
         "jobs", "create", "--now", "--target-url", nobody, "--max-attempts", "1", "--queue", "dying"
     )
     dead = tocsin.api.wait_for(job, "dead")
-    assert dead["id"] in tocsin.shows("dead-letters", "--queue", "dying")
+    assert dead["id"] in tocsin.shows("dead-letters", "list", "--queue", "dying")
     assert tocsin.json("executions", "retry", dead["id"])["attempt"] == 2
     assert len(tocsin.api.wait_for(job, "dead")["attempts"]) == 2
     waiting = tocsin.json("jobs", "create", "--in", "1h", "--noop")

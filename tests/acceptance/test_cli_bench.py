@@ -1,4 +1,5 @@
-"""`tocsin bench` against real processes: its figures are those that the installation recorded, and nothing is left of it."""
+"""`tocsin bench` against real processes: its figures are those that the installation recorded, and nothing is
+left of it."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""The command line for schedules, policies, imports, backfills and calendars, against a real API and engine."""
+"""The command line for schedules, policies, imports, backfills and calendars, against a real API and
+engine."""
 
 import io
 import json
@@ -15,14 +16,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.api import ADMIN_KEY, RealApi, fleet
+from tests.support.commands import every_command, leaves
 from tests.support.postgres import Cluster
 from tocsin.cli import job_lines
 from tocsin.cli.client import ApiError, Client
 from tocsin.cli.job_lines import Item, Unreadable, chunks, read_items
 from tocsin.cli.main import cli
 from tocsin.cli.schedule_options import changed_schedule
-
-pytestmark = pytest.mark.xdist_group("cli_policies")
 
 NOTHING: dict[str, Any] = {
     "at": None, "in_": None, "now": False, "every": (), "cron": (), "time_zone": None, "dst": None,
@@ -173,7 +173,7 @@ def test_create_names_the_field_that_is_wrong(tocsin: Cli, words: list[str], com
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--every", "5m"], "give --target-url, or --noop"),
+        (["--every", "5m"], "give --target-url, --task or --target, or --noop"),
         (["--every", "5m", "--overlap", "maybe", "--noop"], "'maybe' is not one of"),
         (["--every", "5m", "--target-url", "http://x/", "--header", "oops"], "has no colon"),
         (["--every", "5m", "--target-url", "http://x/", "--body", "[" * 100_000], "nested too deeply"),
@@ -227,7 +227,7 @@ def test_update_with_an_old_version_loses_nothing(tocsin: Cli, name: str) -> Non
     )
     assert tocsin.json("jobs", "show", name)["queue"] == "first"
     assert "nothing to change" in tocsin.refused("jobs", "update", name, code=2)
-    assert "not both" in tocsin.refused(
+    assert "give one of" in tocsin.refused(
         "jobs", "update", name, "--noop", "--target-url", "http://127.0.0.1:1/", code=2
     )
     assert "cannot become recurring" in tocsin.refused("jobs", "update", name, "--in", "5m")
@@ -527,13 +527,13 @@ def test_executions_have_a_filter_for_every_parameter(tocsin: Cli, name: str) ->
         (["--min-lag", "0s"], ["--min-lag", "1h"]),
         (["--error", "COULD NOT CONNECT"], ["--error", "no such words"]),
     ]
-    for command in (["executions", "list", "--state", "dead"], ["dead-letters"]):
+    for command in (["executions", "list", "--state", "dead"], ["dead-letters", "list"]):
         for matching, other in filters:
             found = tocsin.json(*command, "--job", name, *matching)["items"]
             assert [execution["id"] for execution in found] == [dead], (command, matching)
             assert tocsin.json(*command, "--queue", queue, *other)["items"] == [], (command, other)
     assert "min_lag: 'late'" in tocsin.refused("executions", "list", "--min-lag", "late")
-    assert "fire_to" in tocsin.refused("dead-letters", "--fire-to", "soon")
+    assert "fire_to" in tocsin.refused("dead-letters", "list", "--fire-to", "soon")
 
 
 # --- backfills
@@ -647,18 +647,11 @@ def test_tables_keep_ids_whole_on_a_narrow_terminal(tocsin: Cli, name: str) -> N
 
 
 def test_every_command_that_asks_the_api_can_answer_in_json() -> None:
-    for path, command in _leaves(cli, "tocsin"):
+    for path, command in leaves():
         options = {option for parameter in command.params for option in parameter.opts}
         assert command.help, path
-        # An export is JSON lines as it is.
-        assert "--json" in options or "--url" not in options or path.endswith(" export"), path
-    for group in (command for command in cli.commands.values() if isinstance(command, click.Group)):
+        # An export is JSON lines as it is, and a worker has no answer to give.
+        exempt = path.endswith(" export") or path == "tocsin tasks serve"
+        assert "--json" in options or "--url" not in options or exempt, path
+    for group in (command for _, command in every_command() if isinstance(command, click.Group)):
         assert "Examples:" in (group.help or ""), group.name
-
-
-def _leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
-    if isinstance(command, click.Group):
-        for word, child in command.commands.items():
-            yield from _leaves(child, f"{path} {word}")
-    else:
-        yield path, command

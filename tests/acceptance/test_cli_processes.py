@@ -79,7 +79,7 @@ def test_a_database_url_that_can_never_work_is_told_at_once(cluster: Cluster, ur
     try:
         missing = cluster.url("no_such_database")
         done = _tocsin(
-            "api", "--port", str(free_port()), database_url=missing if "{" in url else url, patience=6
+            "api", "--port", str(free_port()), database_url=missing if "{" in url else url, patience=20
         )
     except subprocess.TimeoutExpired:
         pytest.fail("it waits for ever")

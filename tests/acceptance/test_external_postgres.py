@@ -1,4 +1,5 @@
-"""A PostgreSQL of the user's own, of the oldest version that is supported: migrated, and a job from end to end."""
+"""A PostgreSQL of the user's own, of the oldest version that is supported: migrated, and a job from end to
+end."""
 
 import os
 import pwd

@@ -92,7 +92,8 @@ async def crash_repeatedly(fleet: Fleet, node: Process, point: str) -> None:
     def enough() -> bool:
         return sum(fault.what == f"crash at {point}" for fault in fleet.faults) >= CRASHES_PER_POINT
 
-    # A reclaimer has something to do once after a worker was lost with calls under way; there is no second chance.
+    # A reclaimer has something to do once after a worker was lost with calls under way; there is no second
+    # chance.
     seldom = point.startswith("reclaimer.")
     if seldom:
         await until(lambda: fleet.calls_under_way() > 3, 30, "no calls are under way")
@@ -114,9 +115,11 @@ def test_the_rounds_above_name_every_point_in_the_source() -> None:
         for file in source.rglob("*.py")
         for point in re.findall(r'reach\("([\w.]+)"\)', file.read_text())
     }
-    # What was missed is decided only after an outage; the simulation breaks there.
-    elsewhere = {"planner.before_commit", "misfires.before", "misfires.decided"}
-    assert named - elsewhere == {point for points in ROUNDS for point in points}
+    # What was missed is decided only after an outage, and operations are seldom: the simulation breaks there.
+    simulated = {"misfires.before", "misfires.decided", "operations.acted", "operations.committed"}
+    of_gateways = {"gateway.claimed", "gateway.begun"}  # test_task_workers.py crashes at each
+    example = {"planner.before_commit"}  # in a docstring
+    assert named - simulated - of_gateways - example == {point for points in ROUNDS for point in points}
 
 
 def test_the_shards_of_a_killed_node_have_new_owners_within_the_ttl_and_two_seconds(

@@ -1,4 +1,5 @@
-"""A node that was frozen past its ttl wakes up believing that it still owns things. It must not get away with it."""
+"""A node that was frozen past its ttl wakes up believing that it still owns things. It must not get away with
+it."""
 
 import asyncio
 from pathlib import Path
@@ -21,8 +22,8 @@ def test_a_node_frozen_past_its_ttl_is_refused_is_counted_and_rejoins(url: str, 
             async with fleet.under_load(per_second=60):
                 for _ in range(5):  # once is nearly always enough; a freeze may miss the moment
                     await fleet.holds_shards(node_id)
-                    # One after the other, so that each node gets some; and long enough that the next attempt is
-                    # still under way when the zombie settles the first.
+                    # One after the other, so that each node gets some; and long enough that the next attempt
+                    # is still under way when the zombie settles the first.
                     slow = [await fleet.load.one_off(now(), "/slow/3") for _ in range(20)]
                     await until(lambda: fleet.sink.has_all(slow), 30, "the slow calls do not begin")  # noqa: B023
                     await fleet.freeze(zombie, fleet.ttl + 2)

@@ -1,4 +1,5 @@
-"""A real outage: everything that plans and runs is killed, and comes back. The ledger is what the oracle of misfires says."""
+"""A real outage: everything that plans and runs is killed, and comes back. The ledger is what the oracle of
+misfires says."""
 
 import asyncio
 from itertools import product
@@ -16,7 +17,8 @@ GRACES = (2 * SECOND, 60 * SECOND)
 LOOKBACKS = (5 * SECOND, HOUR)
 MOST = (2, 100)
 AFTER_LAST = 2.6
-"""Seconds from the last fire to the end of the outage: what can be missed has been, however long it takes to come back."""
+"""Seconds from the last fire to the end of the outage: what can be missed has been, however long it takes to
+come back."""
 
 Ledger = dict[Instant, tuple[str, str | None, str]]
 
@@ -97,7 +99,8 @@ def test_after_a_real_outage_the_ledger_of_every_policy_is_the_oracles(url: str,
             for job_id, rules in rules_of.items():
                 found = await ledger(fleet, job_id)
                 assert sorted(found) == times, "every fire time has its end"
-                # Nobody knows to the millisecond when it went down and came back; but all of it was decided at one moment.
+                # Nobody knows to the millisecond when it went down and came back; but all of it was decided
+                # at one moment.
                 moments = product((down - SECOND, down), range(back, back + 15 * SECOND, 100 * MILLISECOND))
                 tries = [differences(found, expected(times, rules, *moment)) for moment in moments]
                 assert [] in tries, f"{rules}: (found, wanted) {min(tries, key=len)}"

@@ -29,11 +29,11 @@ from tocsin.domain.addresses import Address, AddressPolicy, parse_target_url
 from tocsin.domain.errors import Refused
 from tocsin.domain.outcome import Verdict
 from tocsin.domain.target import HttpTarget
-from tocsin.worker.targets.http_breaker import TRIP_AFTER
-from tocsin.worker.targets.http_client import HttpClient, _verify_peer
-from tocsin.worker.targets.http_exchange import DeliveryFailed, FailureKind, OutgoingRequest
-from tocsin.worker.targets.name_servers import NameServers
-from tocsin.worker.targets.resolver import LookupFailed, Resolver, Unresolved
+from tocsin.targets.http.breaker import TRIP_AFTER
+from tocsin.targets.http.client import HttpClient, _verify_peer
+from tocsin.targets.http.exchange import DeliveryFailed, FailureKind, OutgoingRequest
+from tocsin.targets.http.name_servers import NameServers
+from tocsin.targets.http.resolver import LookupFailed, Resolver, Unresolved
 
 # Where a request may go
 
@@ -109,7 +109,8 @@ LOOKUPS = (
 @pytest.mark.parametrize("host", LOOPBACK_SPELLINGS)
 @on_both_loops
 async def test_the_inner_listener_sees_nothing(host: str, scheme: str) -> None:
-    """No spelling, and no name that resolves to loopback in either family, gets a connection to the listener there."""
+    """No spelling, and no name that resolves to loopback in either family, gets a connection to the listener
+    there."""
     async with inner_listener() as inner:
         open_port = AddressPolicy(allowed_ports=frozenset({inner.port}))
         for lookup in LOOKUPS:
@@ -125,11 +126,14 @@ async def test_the_inner_listener_sees_nothing(host: str, scheme: str) -> None:
 
 @on_both_loops
 async def test_a_rebinding_name_is_checked_at_every_connection() -> None:
-    """A name that leads outside at first and inside later is refused the second time; the listener sees nothing."""
+    """A name that leads outside at first and inside later is refused the second time; the listener sees
+    nothing."""
     addresses = iter([STAND_IN, LOOPBACK, LOOPBACK])
-    async with hostile_server(answering(GOODBYE), host=str(STAND_IN)) as server:
-        with socket.create_server(("127.0.0.1", server.port)) as inner:
-            inner.setblocking(False)
+    with socket.create_server(("127.0.0.1", 0)) as inner:
+        inner.setblocking(False)
+        # Of both addresses this is the busy one: a port that is free here is free on the other.
+        port = inner.getsockname()[1]
+        async with hostile_server(answering(GOODBYE), host=str(STAND_IN), port=port) as server:
             async with Client(STAND_IN_ONLY, lookup=answering_names(lambda _: [next(addresses)])) as client:
                 assert (await client.get(server)).status == 200
                 assert await kind_of(client.get(server)) is FailureKind.REFUSED_ADDRESS
@@ -237,7 +241,7 @@ async def test_a_process_without_descriptors_blames_neither_host_nor_name(
             raise LookupFailed("Could not contact DNS servers", certain=False)
         return [LOOPBACK]
 
-    monkeypatch.setattr("tocsin.worker.targets.http_client.socket", _NoSockets())
+    monkeypatch.setattr("tocsin.targets.http.client.socket", _NoSockets())
     async with Client(lookup=lookup) as client:
         with pytest.raises(OSError, match="Too many open files") as short:
             await client.fetch(f"http://{host}:8080/")
@@ -252,7 +256,7 @@ async def test_a_lack_of_descriptors_gives_no_host_a_rest(monkeypatch: pytest.Mo
             HttpTarget(f"http://target.example:{server.port}/", method="GET"),
         )
         with monkeypatch.context() as patch:
-            patch.setattr("tocsin.worker.targets.http_client.socket", _NoSockets())
+            patch.setattr("tocsin.targets.http.client.socket", _NoSockets())
             for _ in range(2 * TRIP_AFTER):
                 with pytest.raises(OSError, match="Too many open files"):
                     await attempts.call(target)

@@ -25,7 +25,7 @@ from tests.acceptance.hostile_server import (
 )
 from tests.acceptance.http_calls import SMALL, Client, failure_of, kind_of, on_both_loops
 from tocsin.domain.addresses import parse_target_url
-from tocsin.worker.targets.http_exchange import FailureKind, HttpLimits, OutgoingRequest
+from tocsin.targets.http.exchange import FailureKind, HttpLimits, OutgoingRequest
 
 # Reading answers
 
@@ -134,7 +134,8 @@ async def test_connections_are_kept_between_requests() -> None:
 )
 @on_both_loops
 async def test_a_connection_is_dropped_unless_the_answer_ends_cleanly(wire: bytes) -> None:
-    """After a goodbye, or bytes beyond the answer, the next request gets a connection and an answer of its own."""
+    """After a goodbye, or bytes beyond the answer, the next request gets a connection and an answer of its
+    own."""
     async with hostile_server(answering(wire), answering(OK)) as server, Client() as client:
         assert (await client.get(server)).status in {200, 204}
         answer = await client.get(server)
@@ -158,7 +159,8 @@ async def test_a_head_answer_with_a_body_is_not_believed() -> None:
 
 @on_both_loops
 async def test_what_is_sent_is_what_was_asked() -> None:
-    """Method, path, query, body and headers go out as given, Host and length are ours, and nothing else is added."""
+    """Method, path, query, body and headers go out as given, Host and length are ours, and nothing else is
+    added."""
     async with hostile_server(answering(OK)) as server, Client() as client:
         url = parse_target_url(f"http://Target.Example:{server.port}/a/b?c=d%20e")
         headers = (("Content-Type", "text/plain"), ("X-Tab", "a\tb"), ("X-Latin", "café"))
@@ -230,7 +232,8 @@ async def test_compressed_bodies_stay_compressed() -> None:
 )
 @on_both_loops
 async def test_the_total_time_ends_a_slow_answer(script: Script) -> None:
-    """A target that keeps sending a byte now and then is given up when the total time is over, and its place freed."""
+    """A target that keeps sending a byte now and then is given up when the total time is over, and its place
+    freed."""
     limits = HttpLimits(connections=1, connections_per_origin=1)
     async with hostile_server(script, answering(OK)) as server, Client(limits=limits) as client:
         assert await kind_of(client.get(server, seconds=0.15)) is FailureKind.TIMEOUT
@@ -267,7 +270,8 @@ async def test_heads_are_bounded(script: Script) -> None:
 )
 @on_both_loops
 async def test_endless_bodies_are_cut(script: Script) -> None:
-    """A body without end costs a bounded read; the status still counts, the first bytes are kept, the line is cut."""
+    """A body without end costs a bounded read; the status still counts, the first bytes are kept, the line is
+    cut."""
     async with hostile_server(script) as server, Client(limits=SMALL) as client:
         answer = await client.get(server)
         assert (answer.status, answer.truncated) == (500, True)
@@ -341,7 +345,8 @@ async def test_a_long_body_is_read_but_kept_in_part() -> None:
 )
 @on_both_loops
 async def test_garbage_is_not_an_answer(wire: bytes) -> None:
-    """Other protocols, impossible heads, contradicting lengths and broken chunks fail as protocol errors at once."""
+    """Other protocols, impossible heads, contradicting lengths and broken chunks fail as protocol errors at
+    once."""
     async with hostile_server(answering(wire)) as server, Client() as client:
         assert await kind_of(client.get(server)) is FailureKind.PROTOCOL
         await server.all_closed.wait()
@@ -362,7 +367,8 @@ async def test_garbage_is_not_an_answer(wire: bytes) -> None:
 )
 @on_both_loops
 async def test_leaving_early_is_not_an_answer(leave: Callable[[bytes], Script], start: bytes) -> None:
-    """A target that closes, half-closes or resets before its answer is whole has not answered, and was asked once."""
+    """A target that closes, half-closes or resets before its answer is whole has not answered, and was asked
+    once."""
     async with hostile_server(leave(start)) as server, Client() as client:
         failure = await failure_of(client.get(server))
         assert failure.kind is FailureKind.CLOSED
@@ -372,7 +378,8 @@ async def test_leaving_early_is_not_an_answer(leave: Callable[[bytes], Script], 
 
 @on_both_loops
 async def test_an_answer_before_the_request_was_read_counts() -> None:
-    """A target may refuse a long body unread; its answer is taken and the half-sent connection is not used again."""
+    """A target may refuse a long body unread; its answer is taken and the half-sent connection is not used
+    again."""
 
     async def refuse_unread(peer: Peer) -> None:
         await peer.reader.readuntil(b"\r\n\r\n")

@@ -24,8 +24,8 @@ from tocsin.domain.outcome import Verdict
 from tocsin.domain.sealing import new_master_key
 from tocsin.domain.secrets import SecretRef, check_secret_value
 from tocsin.domain.target import ClientTls, HttpTarget, check_target
-from tocsin.worker.targets import client_certificate
-from tocsin.worker.targets.client_certificate import ClientCertificates
+from tocsin.targets.http import client_certificate
+from tocsin.targets.http.client_certificate import ClientCertificates
 
 
 def attempts_in(world: World, **secrets: str) -> Any:
@@ -82,7 +82,8 @@ async def test_without_the_right_certificate_the_target_lets_nobody_in(
 
 @on_both_loops
 async def test_connections_are_shared_only_by_those_with_the_same_certificate(world: World) -> None:
-    """Another certificate, another tenant or no certificate means another connection; the same ones share it."""
+    """Another certificate, another tenant or no certificate means another connection; the same ones share
+    it."""
     context = world.server_context()
     context.verify_mode = ssl.CERT_OPTIONAL
     async with (
@@ -224,7 +225,8 @@ def real_server(context: ssl.SSLContext) -> Iterator[tuple[int, list[str]]]:
 def test_a_running_engine_calls_with_a_certificate_put_by_the_command_line(
     url: str, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From `tocsin secrets put` and `tocsin jobs create --client-certificate` to the server's own sight of the caller."""
+    """From `tocsin secrets put` and `tocsin jobs create --client-certificate` to the server's own sight of
+    the caller."""
     monkeypatch.setenv("SSL_CERT_FILE", str(world.root_file))
     pem = tmp_path / "anna.pem"
     pem.write_text(world.anna)

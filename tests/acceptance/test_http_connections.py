@@ -18,9 +18,9 @@ from tests.acceptance.hostile_server import (
     resetting,
 )
 from tests.acceptance.http_calls import GOODBYE, Client, kind_of, on_both_loops
-from tocsin.worker.targets.http_connection import HttpConnection
-from tocsin.worker.targets.http_exchange import FailureKind, HttpLimits
-from tocsin.worker.targets.http_pool import Line
+from tocsin.targets.http.connection import HttpConnection
+from tocsin.targets.http.exchange import FailureKind, HttpLimits
+from tocsin.targets.http.pool import Line
 
 # Kept connections that turn out dead
 
@@ -28,7 +28,8 @@ from tocsin.worker.targets.http_pool import Line
 @pytest.mark.parametrize("leave", [answering_then_close, half_closing, resetting])
 @on_both_loops
 async def test_a_connection_closed_while_idle_is_replaced(leave: Callable[[bytes], Script]) -> None:
-    """When the target closes after an answer without a word, the next request is sent once, on a new connection."""
+    """When the target closes after an answer without a word, the next request is sent once, on a new
+    connection."""
     async with hostile_server(leave(OK)) as server, Client() as client:
         for _ in range(5):
             assert (await client.get(server)).status == 200
@@ -71,7 +72,8 @@ async def _reset_at_the_second(peer: Peer) -> None:
 @pytest.mark.parametrize("script", [_swallow_the_second, _reset_at_the_second])
 @on_both_loops
 async def test_a_request_that_was_received_is_never_sent_again(script: Script) -> None:
-    """A target that reads a request on a kept connection and closes has perhaps acted: it is not asked twice."""
+    """A target that reads a request on a kept connection and closes has perhaps acted: it is not asked
+    twice."""
     async with hostile_server(script, answering(OK)) as server, Client() as client:
         url = f"http://target.example:{server.port}/"
         await client.fetch(url, "POST", b"first")
@@ -87,7 +89,8 @@ async def _answer_and_leave_when_told(peer: Peer, told: asyncio.Event) -> None:
 
 @on_both_loops
 async def test_a_request_that_nobody_received_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the target's goodbye crosses the request, which it then never read, the request goes out once more."""
+    """When the target's goodbye crosses the request, which it then never read, the request goes out once
+    more."""
     # The look before reuse would notice; blinded, it stands for a goodbye that arrives one moment later.
     monkeypatch.setattr(HttpConnection, "is_quiet", lambda _: True)
     left = threading.Event()
@@ -105,7 +108,8 @@ async def test_a_request_that_nobody_received_is_sent_again(monkeypatch: pytest.
 
 
 def _closing_listener(left: threading.Event) -> tuple[int, Callable[[], None]]:
-    """A server on a thread: answers one request per connection and closes; two connections, then it is done."""
+    """A server on a thread: answers one request per connection and closes; two connections, then it is
+    done."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -126,7 +130,8 @@ def _closing_listener(left: threading.Event) -> tuple[int, Callable[[], None]]:
 
 @on_both_loops
 async def test_no_more_than_the_limit_call_one_origin() -> None:
-    """Callers beyond the limit wait their turn in order, and the target never sees more than the limit at once."""
+    """Callers beyond the limit wait their turn in order, and the target never sees more than the limit at
+    once."""
     at_once: list[int] = []
     async with hostile_server(_counting(at_once)) as server:
         async with Client(limits=HttpLimits(connections_per_origin=3)) as client:
@@ -174,7 +179,8 @@ async def test_no_more_than_the_limit_call_at_all() -> None:
 
 @on_both_loops
 async def test_waiting_in_line_counts_as_time() -> None:
-    """Who waits behind a stuck target gives up in time, leaves the line, and leaves it in order for the others."""
+    """Who waits behind a stuck target gives up in time, leaves the line, and leaves it in order for the
+    others."""
     release = asyncio.Event()
 
     async def answer_when_told(peer: Peer) -> None:
@@ -269,7 +275,8 @@ async def test_idle_connections_are_bounded() -> None:
 
 @on_both_loops
 async def test_cancelling_closes_the_connection() -> None:
-    """A request given up half-way takes its connection with it; the next one starts afresh and the place is free."""
+    """A request given up half-way takes its connection with it; the next one starts afresh and the place is
+    free."""
     asked = asyncio.Event()
 
     async def never_answer(peer: Peer) -> None:

@@ -1,7 +1,7 @@
 """The HTTP client against a real nginx: what it is most likely to meet.
 
-Runs where `nginx` is on the PATH, or where TEST_NGINX names one; any since 1.19.5. Our other servers do what a test tells
-them. This one does what the world does.
+Runs where `nginx` is on the PATH, or where TEST_NGINX names one; any since 1.19.5. Our other servers do what
+a test tells them. This one does what the world does.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from tocsin.domain.addresses import parse_target_url
 from tocsin.domain.outcome import Verdict
 from tocsin.domain.secrets import SecretRef
 from tocsin.domain.target import ClientTls, HttpTarget
-from tocsin.worker.targets.client_certificate import ClientCertificates
-from tocsin.worker.targets.http_exchange import FailureKind, OutgoingRequest
+from tocsin.targets.http.client_certificate import ClientCertificates
+from tocsin.targets.http.exchange import FailureKind, OutgoingRequest
 
 NGINX = os.environ.get("TEST_NGINX") or shutil.which("nginx")
 REQUESTS_PER_CONNECTION = 5
@@ -34,7 +34,8 @@ TEXT = "tocsin rings.\n" * 5000
 
 pytestmark = pytest.mark.skipif(NGINX is None, reason="no nginx on the PATH, and TEST_NGINX names none")
 
-# Every answer under / says which connection it came on, and the how-manieth request of that connection it was.
+# Every answer under / says which connection it came on, and the how-manieth request of that connection it
+# was.
 CONFIGURATION = """
 daemon off;
 master_process off;
@@ -165,7 +166,8 @@ async def which_connection(client: Client, url: str) -> tuple[str, int]:
 
 @on_both_loops
 async def test_a_connection_is_reused_until_nginx_says_that_it_is_the_last_request(nginx: Nginx) -> None:
-    """`keepalive_requests` ends a connection with `Connection: close`; the next request opens another, and none fails."""
+    """`keepalive_requests` ends a connection with `Connection: close`; the next request opens another, and
+    none fails."""
     async with Client() as client:
         seen = [await which_connection(client, nginx.url()) for _ in range(2 * REQUESTS_PER_CONNECTION)]
         assert [count for _, count in seen] == [*range(1, REQUESTS_PER_CONNECTION + 1)] * 2
@@ -197,7 +199,8 @@ async def test_chunked_answers_are_read_whole_and_leave_the_connection_usable(ng
 
 @on_both_loops
 async def test_answers_without_a_body_end_where_they_should(nginx: Nginx) -> None:
-    """HEAD with a length but no body, 204, 304: the next answer on the same connection is read from its beginning."""
+    """HEAD with a length but no body, 204, 304: the next answer on the same connection is read from its
+    beginning."""
     async with Client() as client:
         head = await client.fetch(nginx.url("/file"), "HEAD")
         assert (head.status, head.header("content-length"), head.body) == (200, str(len(TEXT)), b"")
@@ -241,7 +244,8 @@ async def test_a_large_body_is_sent_without_asking_first(nginx: Nginx) -> None:
 
 @on_both_loops
 async def test_an_interim_answer_is_not_taken_for_the_answer(nginx: Nginx) -> None:
-    """nginx says 100 and then 200 to one who asked: the client itself does not, so the words are put into its mouth."""
+    """nginx says 100 and then 200 to one who asked: the client itself does not, so the words are put into its
+    mouth."""
     async with Client() as client:
         url = parse_target_url(nginx.url("/relayed"))
         connection = await client._connect(OutgoingRequest("POST", url))
@@ -256,7 +260,8 @@ async def test_an_interim_answer_is_not_taken_for_the_answer(nginx: Nginx) -> No
 @pytest.mark.parametrize("size", [SMALL_BODY + 1, 256 * 1024, 8 * 1024 * 1024])
 @on_both_loops
 async def test_a_body_that_is_too_large_for_nginx_is_answered_with_413(nginx: Nginx, size: int) -> None:
-    """The answer comes before the body has gone out; it is heard all the same, and the connection not used again."""
+    """The answer comes before the body has gone out; it is heard all the same, and the connection not used
+    again."""
     async with Client() as client:
         refused = await client.fetch(nginx.url("/small"), "POST", b"x" * size)
         assert refused.status == 413
@@ -285,7 +290,8 @@ async def test_an_ipv6_listener_is_called_by_its_address(nginx: Nginx) -> None:
 
 @on_both_loops
 async def test_tls_with_an_authority_of_ones_own(nginx: Nginx) -> None:
-    """The name goes into the handshake and the Host header; the connection is reused; strangers are not trusted."""
+    """The name goes into the handshake and the Host header; the connection is reused; strangers are not
+    trusted."""
     async with Client(ssl_context=nginx.world.trust()) as client:
         url = f"https://target.example:{nginx.secure}/"
         first, _ = await which_connection(client, url)
@@ -298,7 +304,8 @@ async def test_tls_with_an_authority_of_ones_own(nginx: Nginx) -> None:
 
 @on_both_loops
 async def test_nginx_knows_its_callers_by_certificate(nginx: Nginx) -> None:
-    """With one, also through an authority in between, nginx names the caller; without one it answers 400 and says why."""
+    """With one, also through an authority in between, nginx names the caller; without one it answers 400 and
+    says why."""
     world = nginx.world
     client = Client(ssl_context=world.trust())
     secrets = {"anna": world.anna, "far": world.chained}

@@ -1,4 +1,5 @@
-"""Targets that want OAuth2: one fetch for many, kept while it is good, and never a word of secret or token."""
+"""Targets that want OAuth2: one fetch for many, kept while it is good, and never a word of secret or
+token."""
 
 import asyncio
 import base64
@@ -30,7 +31,7 @@ from tocsin.domain.instant import SECOND
 from tocsin.domain.outcome import Outcome, Postponed, Verdict
 from tocsin.domain.secrets import SecretRef
 from tocsin.domain.target import HttpTarget, check_target
-from tocsin.worker.targets.http_breaker import TRIP_AFTER
+from tocsin.targets.http.breaker import TRIP_AFTER
 
 SECRET = "s3cr3t+ä:/%"
 SECRETS = {"client": SECRET}
@@ -74,7 +75,8 @@ def bearers(server: HostileServer) -> list[str]:
 
 @on_both_loops
 async def test_a_token_is_asked_for_as_the_rfc_says_and_kept() -> None:
-    """The client's name and secret go form-encoded into basic credentials, the rest into the form; one fetch serves all."""
+    """The client's name and secret go form-encoded into basic credentials, the rest into the form; one fetch
+    serves all."""
     async with (
         hostile_server(answering(OK)) as server,
         hostile_server(counting([])) as tokens,
@@ -180,7 +182,8 @@ async def test_tokens_are_kept_apart_by_all_that_they_were_asked_with() -> None:
 
 @on_both_loops
 async def test_a_token_that_the_target_refuses_is_dropped_once() -> None:
-    """A kept token that is refused is worth another attempt with a new one; a new one that is refused is not."""
+    """A kept token that is refused is worth another attempt with a new one; a new one that is refused is
+    not."""
     refuse = answer_of(401, b"")
     async with (
         hostile_server(answering(OK, refuse, refuse, OK)) as server,
@@ -250,7 +253,8 @@ async def test_without_a_token_the_attempt_fails_clearly_and_can_be_repeated(
 
 @on_both_loops
 async def test_waiting_for_a_token_ends_in_time_for_a_clear_word() -> None:
-    """A token's host that never answers costs half of the attempt's time, and does not count against the target."""
+    """A token's host that never answers costs half of the attempt's time, and does not count against the
+    target."""
     async with (
         hostile_server(answering(OK)) as server,
         hostile_server(silent) as tokens,
@@ -264,7 +268,8 @@ async def test_waiting_for_a_token_ends_in_time_for_a_clear_word() -> None:
 
 @on_both_loops
 async def test_a_token_is_not_fetched_from_inside_the_network() -> None:
-    """The wall around targets stands around tokens too: a name that leads inside is refused before anything is sent."""
+    """The wall around targets stands around tokens too: a name that leads inside is refused before anything
+    is sent."""
     async with (
         hostile_server(answering(OK), host=str(STAND_IN)) as server,
         inner_listener() as inner,

@@ -21,7 +21,7 @@ from tests.acceptance.hostile_server import (
 from tests.acceptance.http_calls import SMALL, Client, failure_of, kind_of, on_both_loops
 from tests.acceptance.self_signed import server_context, trusting_context, write_certificate
 from tocsin.domain.addresses import parse_target_url
-from tocsin.worker.targets.http_exchange import FailureKind, HttpLimits, OutgoingRequest
+from tocsin.targets.http.exchange import FailureKind, HttpLimits, OutgoingRequest
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,8 @@ async def test_tls_targets_are_called_by_address(certificate: Path) -> None:
 
 @on_both_loops
 async def test_untrusted_certificates_are_refused(certificate: Path) -> None:
-    """A self-signed certificate that nobody vouches for ends the delivery before anything is sent, and says why."""
+    """A self-signed certificate that nobody vouches for ends the delivery before anything is sent, and says
+    why."""
     async with (
         hostile_server(answering(OK), tls=server_context(certificate)) as server,
         Client() as client,

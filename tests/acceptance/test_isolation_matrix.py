@@ -1,8 +1,9 @@
-"""Every operation of the OpenAPI document, asked by everybody who must not get through: nobody, a key without the
-scope, another tenant's key, an operator acting for another tenant. The right refusal, and not a word of the owner's.
+"""Every operation of the OpenAPI document, asked by everybody who must not get through: nobody, a key without
+the scope, another tenant's key, an operator acting for another tenant. The right refusal, and not a word of
+the owner's.
 
-The cases are generated from the document. A new path parameter or a new required body fails here until it is said
-how the owner's own looks.
+The cases are generated from the document. A new path parameter or a new required body fails here until it is
+said how the owner's own looks.
 """
 
 import json
@@ -27,11 +28,22 @@ BODIES: dict[str, Any] = {
     "JobPatch": {"priority": 1},
     "NewBackfill": {"from": HOUR_AGO, "to": NOW},
     "PreviewRequest": {"schedule": "0 9 * * *"},
+    "TargetTrial": {"target": NOOP},
     "CalendarRanges": {"ranges": []},
+    "NewConnection": {"name": "fresh-connection", "kind": "nats", "addresses": ["127.0.0.1:9"]},
+    "ConnectionBody": {"kind": "nats", "addresses": ["127.0.0.1:9"]},
     "SecretValue": {"value": "a value"},
+    "FitRequest": {"schedule": "0 9 * * *"},
+    "TallyHour": {"hour": HOUR_AGO},
     "NewTenant": {"name": "fresh-tenant"},
     "TenantPatch": {"weight": 2},
+    "NewOperation": {"do": "pause", "of": "jobs", "where": {}},
     "NewKey": {"name": "fresh", "scopes": ["read"]},
+    "NewWorker": {"name": "fresh", "tasks": [{"name": "fresh"}]},
+    "Ask": {"seq": 1, "want": 1},
+    "Settlements": {"settle": []},
+    "Heartbeat": {"held": []},
+    "Release": {"claims": []},
 }
 OPERATIONS = [
     pytest.param(path, method.upper(), operation, id=f"{method.upper()} {path}")
@@ -41,10 +53,24 @@ OPERATIONS = [
     if operation.get("security") != []  # asked before there is a key: see `test_session`
 ]
 # An operator's own things: what they tell does not depend on whom he acts for.
-OPERATORS = ("/v1/tenants", "/v1/shards", "/v1/nodes")
+OPERATORS = ("/v1/tenants", "/v1/shards", "/v1/nodes", "/v1/tallies:rebuild", "/v1/system")
 # What a name in the path creates belongs to whoever asked.
-MADE_BY_NAME = ("PUT /v1/jobs/by-name/{name}", "PUT /v1/calendars/{name}", "PUT /v1/secrets/{name}")
-OF_THE_OWNER = ("jobs", "executions", "history", "calendars", "backfills", "secrets", "idempotency", "queues")
+MADE_BY_NAME = (
+    "PUT /v1/jobs/by-name/{name}", "PUT /v1/calendars/{name}", "PUT /v1/connections/{name}", "PUT /v1/secrets/{name}", "POST /v1/queues/{queue}/pause"
+)  # fmt: skip
+OF_THE_OWNER = (
+    "jobs",
+    "executions",
+    "history",
+    "calendars",
+    "connections",
+    "backfills",
+    "secrets",
+    "idempotency",
+    "queues",
+    "operations",
+    "workers",
+)
 
 
 class Matrix:
@@ -52,7 +78,7 @@ class Matrix:
 
     def __init__(self, api: InProcessApi) -> None:
         self.api = api
-        self.owner = api.new_key("read", "write", tenant=OWNER)
+        self.owner = api.new_key("read", "write", "worker", tenant=OWNER)
         api.new_key("read", tenant="bystander")
         self.stranger = api.new_key("read", "write", "worker", tenant=STRANGER)
         hook = {
@@ -65,7 +91,16 @@ class Matrix:
         job = self.put("jobs/by-name/owners-job", schedule={"every": "1h"}, target=hook, **words)
         once = self.post("jobs", schedule={"at": "2020-01-01T00:00:00Z"}, target=hook, **words)
         self.put("calendars/owners-calendar", ranges=[{"from": HOUR_AGO, "to": NOW, "reason": MARK}])
+        self.put(
+            "connections/owners-connection", kind="nats", addresses=["127.0.0.1:9"],
+            username=MARK, password={"secret": MARK},
+        )  # fmt: skip
         self.put("secrets/owners-secret", value=MARK)
+        self.post("queues/owners-queue/pause", reason=MARK)
+        operation = self.post("operations", do="delete", of="jobs", where={"queue": "nobody"}, reason=MARK)[
+            "operation"
+        ]
+        worker = self.post("workers", name=MARK, tasks=[{"name": MARK}])
         # Long paced, so that it stays as it is; no engine is running anyway.
         backfill = self.post(f"jobs/{job['id']}/backfills", **{"from": HOUR_AGO, "to": NOW})["backfill"]
         (execution,) = api.get(f"/v1/jobs/{once['id']}/executions", key=self.owner).json()["items"]
@@ -75,10 +110,16 @@ class Matrix:
             "job_id": job["id"],
             "execution_id": execution["id"],
             "backfill_id": backfill["id"],
+            "operation_id": operation["id"],
+            "worker_id": worker["worker"],
             "key_id": key["id"],
+            "queue": "owners-queue",
             "tenant": "bystander",  # an operator may suspend it whomever he acts for; the owner stays active
+            "login": "nobody_here",
             "/v1/jobs/by-name/{name}": "owners-job",
             "/v1/calendars/{name}": "owners-calendar",
+            "/v1/connections/{name}": "owners-connection",
+            "/v1/connections/{name}/test": "owners-connection",
             "/v1/secrets/{name}": "owners-secret",
         }
 
@@ -104,7 +145,7 @@ class Matrix:
 
     def forget_the_stranger(self) -> None:
         """What it made under the owner's names is its own, and would be found."""
-        for table in ("jobs", "calendars", "secrets"):
+        for table in ("jobs", "calendars", "connections", "secrets", "queues", "operations"):
             self.api.fetch(
                 f"DELETE FROM {table} WHERE tenant_id = (SELECT id FROM tenants WHERE name = $1)", STRANGER
             )

@@ -1,4 +1,5 @@
-"""The OpenAPI document: valid, complete, and true. That every answer fits it is checked on every call; see `Contract`."""
+"""The OpenAPI document: valid, complete, and true. That every answer fits it is checked on every call; see
+`Contract`."""
 
 import re
 from typing import Any

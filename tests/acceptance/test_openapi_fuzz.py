@@ -1,4 +1,5 @@
-"""The whole OpenAPI document, drawn from at random with a fixed seed, against a real server: every answer is promised.
+"""The whole OpenAPI document, drawn from at random with a fixed seed, against a real server: every answer is
+promised.
 
 `python -m tests.fuzz` does the same for longer, with all boundary values and with sequences of requests.
 """

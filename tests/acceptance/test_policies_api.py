@@ -1,4 +1,5 @@
-"""Schedules and policies as clients meet them: create once, create many, preview, find, explain, backfill, control."""
+"""Schedules and policies as clients meet them: create once, create many, preview, find, explain, backfill,
+control."""
 
 import asyncio
 import contextlib
@@ -306,8 +307,8 @@ class TestPreview:
         job = api.create(schedule={"every": "1h", "max_fires": 2})
         fires = api.get(f"/v1/jobs/{job['id']}/upcoming").json()["fires"]
         api.fetch(
-            "WITH planned AS (INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at)"
-            " SELECT 0, id, next_fire_at, 1, 'default', 5, next_fire_at, next_fire_at FROM jobs WHERE id = $1)"
+            "WITH planned AS (INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, route)"
+            " SELECT 0, id, next_fire_at, 1, 'default', 5, next_fire_at, next_fire_at, 'http' FROM jobs WHERE id = $1)"
             " UPDATE jobs SET next_fire_at = next_fire_at + interval '1 h', fire_count = 1 WHERE id = $1",
             parse_job_text(job["id"]),
         )

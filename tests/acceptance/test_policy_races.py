@@ -1,9 +1,9 @@
 """Clients that pause, resume, change, skip, run and cancel while planners and workers are at it.
 
-Two real engines and the API run on one event loop over one database, each with connections of their own. Clients do
-thousands of things at once, at random. Then the jobs are given an end, everything comes to rest, and each fire time
-that a job's schedule has named must be accounted for exactly once: it ran, was called off, or was skipped for a
-reason.
+Two real engines and the API run on one event loop over one database, each with connections of their own.
+Clients do thousands of things at once, at random. Then the jobs are given an end, everything comes to rest,
+and each fire time that a job's schedule has named must be accounted for exactly once: it ran, was called off,
+or was skipped for a reason.
 """
 
 import asyncio
@@ -24,10 +24,11 @@ from tests.support.api import Answer, InProcessApi, in_process_api
 from tests.support.sink import Sink
 from tocsin.domain.ids import parse_execution_text, parse_job_text
 from tocsin.domain.instant import SECOND, Instant, format_instant
-from tocsin.roles import ENGINE, Node
+from tocsin.roles.engine import ENGINE
+from tocsin.roles.node import Node
 from tocsin.settings import Settings
 
-OPERATIONS = int(os.environ.get("TOCSIN_RACE_OPERATIONS", "2500"))
+OPERATIONS = int(os.environ.get("TOCSIN_RACE_OPERATIONS", "1000"))
 CLIENTS = 8
 JOBS = 15
 PATIENCE = 90.0
@@ -222,7 +223,8 @@ ACTIONS: dict[Callable[[Crowd, str], Awaitable[Answer]], int] = {
 
 
 class Change:
-    """A schedule that a job was given: the version it became, its seconds, and between which instants it happened."""
+    """A schedule that a job was given: the version it became, its seconds, and between which instants it
+    happened."""
 
     def __init__(self, version: int, every: int, began: Instant, answered: Instant) -> None:
         self.version = version
@@ -244,7 +246,8 @@ def named(changes: list[Change], ends_at: Instant) -> list[tuple[bool, range]]:
     for change, after in zip(changes, [*changes[1:], None], strict=True):
         last = ends_at if after is None else after.began - 1
         found.append((True, change.times(change.answered + 1, last)))
-        # The next fire can be skipped or called off long ahead, and then is decided whatever the next version says.
+        # The next fire can be skipped or called off long ahead, and then is decided whatever the next version
+        # says.
         found.append(
             (False, change.times(change.began, ends_at if after is None else after.answered + AHEAD))
         )

@@ -1,4 +1,5 @@
-"""Replacing the master key: everything is sealed anew while the fleet works, and then the old key is not missed."""
+"""Replacing the master key: everything is sealed anew while the fleet works, and then the old key is not
+missed."""
 
 import asyncio
 import json
@@ -159,7 +160,8 @@ class Meddling:
 
 
 def test_a_value_that_is_replaced_at_the_same_moment_stays_as_its_owner_wrote_it(url: str) -> None:
-    """And if it was written by a process that still seals with the old key, the count says that one is left."""
+    """And if it was written by a process that still seals with the old key, the count says that one is
+    left."""
 
     async def work(database: Database) -> None:
         values = await _fill(database, box_of(OLD))
@@ -177,7 +179,8 @@ def test_a_value_that_is_replaced_at_the_same_moment_stays_as_its_owner_wrote_it
 
 
 def test_what_somebody_is_writing_is_not_waited_for(url: str) -> None:
-    """So a batch cannot hold up, nor be deadlocked with, whoever replaces secrets; the next one finds what is left."""
+    """So a batch cannot hold up, nor be deadlocked with, whoever replaces secrets; the next one finds what is
+    left."""
 
     async def work(database: Database) -> None:
         values = await _fill(database, box_of(OLD))
@@ -194,7 +197,8 @@ def test_what_somebody_is_writing_is_not_waited_for(url: str) -> None:
 
 
 def test_several_at_once_do_no_harm(url: str) -> None:
-    """Each secret is sealed anew by one of them, whoever comes first; readers with both keys never miss one."""
+    """Each secret is sealed anew by one of them, whoever comes first; readers with both keys never miss
+    one."""
 
     async def work(database: Database) -> None:
         values = await _fill(database, box_of(OLD), names=40)
@@ -230,7 +234,8 @@ def _tocsin(api: RealApi, *arguments: str) -> Result:
 def test_the_key_of_a_running_installation_is_replaced_without_losing_a_secret(
     url: str, tmp_path: Path
 ) -> None:
-    """Old key, then both, then `tocsin secrets reseal`, then the new one alone: the target gets the secret all along."""
+    """Old key, then both, then `tocsin secrets reseal`, then the new one alone: the target gets the secret
+    all along."""
 
     def fires(place: Any, path: str) -> None:
         place.fire(path, headers={"X-Key": {"secret": "billing"}})

@@ -1,4 +1,5 @@
-"""A tenant's names have a name server that is silent: it costs other tenants nothing, and itself only what its own calls cost."""
+"""A tenant's names have a name server that is silent: it costs other tenants nothing, and itself only what
+its own calls cost."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
-"""A tenant floods a slow host: nobody else's calls wait for a place, and a host's connections go to tenants in turn."""
+"""A tenant floods a slow host: nobody else's calls wait for a place, and a host's connections go to tenants
+in turn."""
 
 import json
 from collections.abc import Iterator

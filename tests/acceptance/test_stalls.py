@@ -1,4 +1,5 @@
-"""The table of executions stands still for a few seconds, again and again: afterwards no job that takes turns is silent."""
+"""The table of executions stands still for a few seconds, again and again: afterwards no job that takes turns
+is silent."""
 
 import asyncio
 import os

@@ -10,9 +10,11 @@ import pytest
 from tests.support.api import InProcessApi, in_process_api
 from tocsin.api.endpoint import NOBODY, Call
 from tocsin.api.events import _still_may
-from tocsin.api.pulse import Listener, Pulse
+from tocsin.api.pulse import Beat, Listener, Pulse
 from tocsin.api.request import Request
-from tocsin.store import stats as store
+from tocsin.domain.instant import format_instant
+from tocsin.store import series as series_store
+from tocsin.store.leases import LeaseStore
 
 HISTORY = """
     INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, started_at, finished_at,
@@ -20,7 +22,7 @@ HISTORY = """
     SELECT 0, $1, now - n * interval '1 s', t.id, 'default', 5, 'schedule', $3, now - n * interval '1 s', now - n * interval '1 s',
            CASE WHEN $3 NOT IN ('skipped', 'expired') THEN now - n * interval '1 s' + $4::float8 * interval '1 ms' END,
            now - n * interval '1 s' + interval '1 s', 1, NULL, $6::jsonb, $5, $7
-    FROM tenants t, generate_series(1, $8::integer) AS n, tocsin_now() AS now WHERE t.name = $2"""
+    FROM tenants t, generate_series(1, $8::integer) AS n, (SELECT tocsin_now() - interval '1 s' AS now) AS a_moment_ago WHERE t.name = $2"""
 
 
 @pytest.fixture
@@ -46,9 +48,10 @@ def test_the_summary_counts_how_executions_of_the_last_hour_ended_and_how_late_t
     ended(api, "dead", 2, late_ms=5000, reason="refused", fingerprint="f")
     ended(api, "skipped", 3, reason="overlap")
     summary = api.get("/v1/stats/summary").json()
-    assert summary["ended"] == {"succeeded": 98, "dead": 2, "skipped": 3, "cancelled": 0, "expired": 0}
-    assert summary["late"] == {"p50_ms": 2.0, "p99_ms": 5000.0, "on_time": 0.98}
-    assert summary["window_s"] == 3600
+    assert summary["ended_1h"] == {"succeeded": 98, "dead": 2, "skipped": 3, "cancelled": 0, "expired": 0}
+    assert 1 < summary["late_1h"]["p50_ms"] <= 2
+    assert 2000 < summary["late_1h"]["p99_ms"] <= 5000
+    assert summary["on_time_1h"] == 0.98
     assert summary["dead_24h"] == {"count": 2, "capped": False}
     assert [(need["kind"], need["count"]) for need in summary["needs_you"]] == [("dead", 2), ("late", 2)]
 
@@ -75,42 +78,102 @@ def test_a_summary_holds_nothing_of_another_tenant(api: InProcessApi) -> None:
     ended(api, "dead", 5, reason="refused", fingerprint="f")
     api.create(schedule={"at": "2020-01-01T00:00:00Z"})
     summary = api.get("/v1/stats/summary", key=stranger).json()
-    assert sum(summary["ended"].values()) == summary["due"]["count"] == summary["dead_24h"]["count"] == 0
+    assert sum(summary["ended_1h"].values()) == summary["due"]["count"] == summary["dead_24h"]["count"] == 0
     assert summary["needs_you"] == []
-    for path in ("/v1/upcoming", "/v1/dead-letters/groups", "/v1/stats/series"):
+    for path in ("/v1/upcoming", "/v1/dead-letters/groups"):
         assert api.get(path, key=stranger).json()["items"] == []
+    assert api.get("/v1/stats/series", key=stranger).json()["series"] == []
 
 
-def test_where_more_ended_than_is_counted_the_window_says_how_far_it_reaches(
+TALLY = """
+    INSERT INTO tallies (tenant_id, step_s, bucket, queue, state, node_id, count, lag, run)
+    SELECT $1, $2::smallint, to_timestamp(floor(extract(epoch FROM tocsin_now()) / $2::smallint) * $2::smallint)
+               - n * $2::smallint * interval '1 s', 'default', 'succeeded', 7, $3,
+           '{0,10}', '{10}' FROM generate_series(0, $4) AS n"""
+
+
+def test_where_much_ended_the_summary_and_the_series_come_from_tallies(api: InProcessApi) -> None:
+    api.fetch(TALLY, 1, 60, 1000, 59)
+    summary = api.get("/v1/stats/summary").json()
+    assert summary["ended_1h"]["succeeded"] in (59_000, 60_000)
+    assert summary["on_time_1h"] == 1.0
+    series = api.get("/v1/stats/series").json()
+    assert (series["step_s"], series["behind_s"]) == (60, 10)
+    assert [line["key"] for line in series["series"]] == ["succeeded"]
+    assert set(series["total"]["fires"]) <= {0, 1000}
+    assert 1 < max(p99 or 0 for p99 in series["total"]["p99_ms"]) <= 2
+
+
+def test_long_ranges_come_from_hours_and_a_step_may_be_asked_for(api: InProcessApi) -> None:
+    api.fetch(TALLY, 1, 3600, 10_000, 240)
+    now = datetime.fromisoformat(api.get("/v1/stats/summary").json()["now"])
+    week = api.get(
+        "/v1/stats/series", **{"from": (now - timedelta(days=7)).isoformat().replace("+00:00", "Z")}
+    ).json()
+    assert week["step_s"] == 3600
+    assert sum(week["total"]["fires"]) >= 1_670_000
+    assert api.get("/v1/stats/series", step="10m").json()["step_s"] == 600
+    assert api.get("/v1/stats/series", step="1 light year").status == 422
+
+
+def test_the_fleet_and_tenants_beside_each_other_are_for_operators(api: InProcessApi) -> None:
+    stranger = api.new_key("read", tenant="stranger")
+    api.fetch(TALLY, 0, 10, 3, 5)
+    api.fetch(TALLY, 1, 60, 7, 5)
+    assert sum(api.get("/v1/stats/series", of="fleet").json()["total"]["fires"]) == 18
+    by_tenant = api.get("/v1/stats/series", group="tenant").json()["series"]
+    assert [(line["key"], sum(line["fires"])) for line in by_tenant] == [("default", 42)]
+    for asked in ({"of": "fleet"}, {"group": "tenant"}):
+        assert api.get("/v1/stats/series", key=stranger, **asked).status == 403
+    assert api.get("/v1/stats/lag", key=stranger, of="fleet").status == 403
+
+
+def test_a_series_has_a_number_for_every_bucket_and_by_queue_too(api: InProcessApi) -> None:
+    ended(api, "succeeded", 120, late_ms=3)
+    ended(api, "dead", 10)
+    series = api.get("/v1/stats/series").json()
+    assert (series["step_s"], series["behind_s"]) == (10, 0)
+    assert {line["key"]: sum(line["fires"]) for line in series["series"]} == {"dead": 10, "succeeded": 120}
+    assert sum(series["total"]["fires"]) == 130
+    assert all(len(line["fires"]) == len(line["p99_ms"]) == len(series["at"]) for line in series["series"])
+    (queue,) = api.get("/v1/stats/series", group="queue").json()["series"]
+    assert queue["key"] == "default"
+    assert api.get("/v1/stats/series", queue="other").json()["series"] == []
+
+
+def test_the_heat_map_counts_how_many_started_how_late(api: InProcessApi) -> None:
+    ended(api, "succeeded", 30, late_ms=3)
+    ended(api, "dead", 2, late_ms=90_000)
+    found = api.get("/v1/stats/lag").json()
+    columns = [sum(row[place] for row in found["counts"]) for place in range(len(found["bounds_ms"]) + 1)]
+    assert columns[found["bounds_ms"].index(5)] == 30
+    assert columns[found["bounds_ms"].index(300_000)] == 2
+    assert len(found["counts"]) == len(found["at"])
+
+
+def test_a_series_of_one_job_is_by_fire_times_and_says_from_where_on_it_is_whole(
     api: InProcessApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_MOST_ENDED", 60)
-    ended(api, "succeeded", 600)
-    summary = api.get("/v1/stats/summary").json()
-    assert summary["ended"]["succeeded"] == 60
-    assert 55 <= summary["window_s"] <= 65
+    job = api.create(schedule={"every": "1h"}, name="one")
+    ended(api, "succeeded", 50, job=uuid_of(api, job))
+    ended(api, "succeeded", 70)
+    assert sum(api.get("/v1/stats/series", job=job["id"]).json()["total"]["fires"]) == 50
+    monkeypatch.setattr(series_store, "_MOST_OF_JOB", 20)
+    part = api.get("/v1/stats/series", job=job["id"]).json()
+    assert sum(part["total"]["fires"]) == 20
+    assert part["covers_from"] > part["at"][0]
 
 
-def test_a_series_has_a_bucket_per_step_in_which_something_ended(api: InProcessApi) -> None:
-    ended(api, "succeeded", 120, late_ms=3)
-    series = api.get("/v1/stats/series").json()
-    assert series["step_s"] == 10
-    assert sum(bucket["succeeded"] for bucket in series["items"]) == 120
-    assert all(bucket["p99_ms"] == 3.0 for bucket in series["items"])
-    assert len(series["items"]) in (12, 13)
-
-
-def test_a_series_says_from_where_on_it_is_whole(api: InProcessApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_MOST_IN_SERIES", 50)
-    ended(api, "succeeded", 500)
-    series = api.get("/v1/stats/series").json()
-    assert sum(bucket["succeeded"] for bucket in series["items"]) == 50
-    now = api.get("/v1/stats/summary").json()["now"]
-    assert datetime.fromisoformat(now) - datetime.fromisoformat(series["covers_from"]) < timedelta(minutes=2)
-    whole = api.get(
-        "/v1/stats/series", **{"from": "2020-01-01T00:00:00Z", "to": "2020-01-01T01:00:00Z"}
-    ).json()
-    assert whole["covers_from"] == "2020-01-01T00:00:00Z"
+def test_an_hour_is_counted_again_once_it_is_over(api: InProcessApi) -> None:
+    ended(api, "succeeded", 5)
+    api.fetch("UPDATE history SET finished_at = finished_at - interval '2 hours'")
+    (row,) = api.fetch("SELECT max(finished_at) AS at FROM history")
+    for _ in range(2):
+        assert api.post("/v1/tallies:rebuild", {"hour": format_instant(row["at"])}).status == 200
+    counted = api.fetch("SELECT sum(count)::integer AS n FROM tallies WHERE step_s = 3600 AND tenant_id = 1")
+    assert counted[0]["n"] == 5
+    refused = api.post("/v1/tallies:rebuild", {"hour": api.get("/v1/stats/summary").json()["now"]})
+    assert (refused.status, refused.json()["field"]) == (422, "hour")
 
 
 @pytest.mark.parametrize(
@@ -120,24 +183,6 @@ def test_a_series_says_from_where_on_it_is_whole(api: InProcessApi, monkeypatch:
 def test_a_series_over_no_time_or_too_much_is_refused(api: InProcessApi, bounds: tuple[str, str]) -> None:
     answer = api.get("/v1/stats/series", **{"from": bounds[0], "to": bounds[1]})
     assert answer.problem()["field"] == "from"
-
-
-def test_dead_letters_with_different_statuses_are_different_kinds(api: InProcessApi) -> None:
-    for status, number in ((503, 3), (404, 2)):
-        ended(
-            api,
-            "dead",
-            number,
-            reason=f"the target answered {status}",
-            outcome=f'{{"verdict": "failed", "detail": {{"status": {status}}}}}',
-            fingerprint="same",
-        )
-    groups = api.get("/v1/dead-letters/groups").json()
-    assert [(group["status"], group["count"], group["jobs"]) for group in groups["items"]] == [
-        ("503", 3, 1),
-        ("404", 2, 1),
-    ]
-    assert api.get(f"/v1/executions/{groups['items'][0]['sample']}").status == 200
 
 
 def test_upcoming_fires_are_the_planned_ones_and_the_first_of_each_job(api: InProcessApi) -> None:
@@ -176,7 +221,7 @@ def test_a_pulse_tells_each_listener_of_its_tenant_once(api: InProcessApi) -> No
     (tenant,) = api.fetch("SELECT id FROM tenants WHERE name = 'default'")
     (other,) = api.fetch("SELECT id FROM tenants WHERE name = 'stranger'")
     job = uuid_of(api, api.create(schedule={"every": "1h"}, name="told"))
-    pulse = Pulse(api.context.stats, api.context.clock)
+    pulse = Pulse(api.context.stats, api.context.operations, api.context.leases, api.context.clock)
 
     async def beat() -> tuple[dict[int, list[Any]], dict[int, list[Any]]]:
         pulse._listeners = {Listener(tenant["id"]), Listener(other["id"])}
@@ -194,13 +239,43 @@ def test_a_pulse_tells_each_listener_of_its_tenant_once(api: InProcessApi) -> No
 def test_a_slow_listener_costs_a_bounded_number_of_pulses(api: InProcessApi) -> None:
     listener = Listener(1)
     for number in range(100):
-        listener.tell((number, []))
+        listener.tell(Beat(number, [], []))
     assert listener.beats.qsize() == 5
-    assert listener.beats.get_nowait() == (95, [])
+    assert listener.beats.get_nowait() == Beat(95, [], [])
+
+
+def test_changes_of_the_fleet_are_told_to_operators_alone_and_looked_for_only_while_one_listens(
+    api: InProcessApi,
+) -> None:
+    pulse = Pulse(api.context.stats, api.context.operations, api.context.leases, api.context.clock)
+    leases = LeaseStore(api.database, 10.0)
+    node = api.run(leases.register("vm-1", ("scheduler",), "1"))
+
+    async def heard() -> dict[bool, list[Any]]:
+        listeners = {operator: pulse.listen(1, operator=operator) for operator in (True, False)}
+        for listener in listeners.values():
+            await listener.beats.get()
+        await leases.take(node, 2)
+        found = {who: [await one.beats.get() for _ in range(2)] for who, one in listeners.items()}
+        pulse.stop()
+        return {who: [beat.fleet for beat in beats if beat and beat.fleet] for who, beats in found.items()}
+
+    told = api.run(heard())
+    (news,) = told[True]
+    assert told[False] == []
+    assert {one.after for one in news.moved} == {node}
+    assert len(news.moved) == 2
+    assert news.names[node] == "vm-1"
+
+    async def look_without_operators() -> Any:
+        pulse._listeners = {Listener(1)}
+        return await pulse._fleet_news(), pulse._fleet
+
+    assert api.run(look_without_operators()) == (None, None)
 
 
 def test_streams_end_when_the_process_stops_and_nobody_listens_then(api: InProcessApi) -> None:
-    pulse = Pulse(api.context.stats, api.context.clock)
+    pulse = Pulse(api.context.stats, api.context.operations, api.context.leases, api.context.clock)
 
     async def stop() -> list[Any]:
         listener = pulse.listen(1)
@@ -240,3 +315,28 @@ def test_upcoming_fires_of_many_jobs_are_the_soonest(api: InProcessApi) -> None:
     )
     names = [item["name"] for item in api.get("/v1/upcoming", limit=100).json()["items"]]
     assert names == [f"job-{n}" for n in range(1, 101)]
+
+
+def test_a_paused_queue_needs_somebody(api: InProcessApi) -> None:
+    for queue in ("mail.night", "default"):
+        api.create(schedule={"in": "1h"}, queue=queue)
+    assert api.post("/v1/queues/mail.night/pause", {"reason": "vendor down"}).status == 200
+    told = api.get("/v1/stats/summary").json()
+    (need,) = [need for need in told["needs_you"] if need["link"].startswith("/queues")]
+    assert need["kind"] == "paused"
+    assert need["text"].startswith("queue mail.night is paused by ")
+    assert need["text"].endswith(": vendor down")
+    assert need["link"] == "/queues/mail.night"
+    assert need["since"] is not None
+    assert told["paused"]["queues"] == 1
+    stranger = api.get("/v1/stats/summary", key=api.new_key("read", tenant="stranger")).json()
+    assert stranger["needs_you"] == []
+
+
+def test_what_is_due_is_counted_on_every_route_and_is_not_to_come(api: InProcessApi) -> None:
+    for target in ({"kind": "noop"}, {"kind": "http", "url": "https://example.com/"}):
+        api.create(schedule={"in": "1h"}, target=target, name=target["kind"])
+        api.create(schedule={"now": True}, target=target)
+    assert api.get("/v1/stats/summary").json()["due"]["count"] == 2
+    assert sorted(item["name"] for item in api.get("/v1/upcoming").json()["items"]) == ["http", "noop"]
+    assert sum(api.get("/v1/forecast").json()["one_offs"]) == 2

@@ -1,4 +1,5 @@
-"""Tenants over the API: made, listed, limited, suspended; and limits that hold from one request to the next."""
+"""Tenants over the API: made, listed, limited, suspended; and limits that hold from one request to the
+next."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
-"""The audit log: every change with who, what, when, from where; nothing that did not happen; pages and filters."""
+"""The audit log: every change with who, what, when, from where; nothing that did not happen; pages and
+filters."""
 
 import json
 from collections.abc import Iterator
@@ -116,7 +117,23 @@ def test_every_endpoint_that_changes_something_leaves_an_entry_or_is_said_not_to
     """New endpoints are on record without their author's doing; this only says which are meant."""
     quiet = {f"{e.method} {e.path}" for e in ENDPOINTS if e.method != "GET" and not e.changes}
     logins = {"POST /v1/session", "DELETE /v1/session", "POST /v1/session/tickets"}
-    assert quiet == {"POST /v1/schedules/preview"} | logins
+    # What workers say of themselves and of their attempts is work, not a change that somebody decided on: it
+    # is kept with the worker, which names its key, and with the execution. Draining a worker is such a
+    # change.
+    protocol = {
+        "POST /v1/workers",
+        "DELETE /v1/workers/{worker_id}",
+        *(f"POST /v1/workers/{{worker_id}}/{call}" for call in ("claim", "settle", "heartbeat", "release")),
+    }
+    assert quiet == {"POST /v1/schedules/preview", "POST /v1/forecast:fit"} | logins | protocol
+
+
+def test_draining_a_worker_is_on_record(api: InProcessApi) -> None:
+    new = {"name": "loader", "tasks": [{"name": "load"}]}
+    worker = api.post("/v1/workers", new, key=api.new_key("worker")).json()["worker"]
+    _, entry = act(api, "POST", f"/v1/workers/{worker}/drain")
+    assert (entry["action"], entry["object"]) == ("worker.drain", worker)
+    assert entry["after"] == {"state": "draining"}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""A canary in every field: what is secret shows nowhere, and nothing that users write shows in logs and metrics."""
+"""A canary in every field: what is secret shows nowhere, and nothing that users write shows in logs and
+metrics."""
 
 import json
 import re

@@ -1,4 +1,5 @@
-"""Keys over the API and the command line: shown once, rotated with an overlap, revoked at once on every API process."""
+"""Keys over the API and the command line: shown once, rotated with an overlap, revoked at once on every API
+process."""
 
 import json
 import re

@@ -1,4 +1,5 @@
-"""Real engines call a real receiver: requests are signed and verifiable, secrets reach the target and nobody else."""
+"""Real engines call a real receiver: requests are signed and verifiable, secrets reach the target and nobody
+else."""
 
 import json
 import time
@@ -92,7 +93,8 @@ def test_signing_secrets_are_for_those_who_may_write(place: Place) -> None:
 
 
 def test_a_secret_reaches_the_target_and_shows_nowhere_else(place: Place) -> None:
-    """The target echoes it in every way it can; the API, the history, the audit log and the logs stay clean."""
+    """The target echoes it in every way it can; the API, the history, the audit log and the logs stay
+    clean."""
     place.put_secret("canary", CANARY)
     listed = place.api.get("/v1/secrets")
     assert [item["name"] for item in listed.json()["items"]] == ["canary"]
@@ -213,7 +215,8 @@ def test_without_a_key_calls_go_out_unsigned_and_the_api_says_what_is_missing(
 
 
 def test_while_a_host_is_away_executions_wait_without_spending_their_attempts(place: Place) -> None:
-    """Three attempts 50 ms apart would be over long before the host is back; all the same every execution succeeds."""
+    """Three attempts 50 ms apart would be over long before the host is back; all the same every execution
+    succeeds."""
     port = free_port()
     instant = (datetime.now(UTC) + timedelta(seconds=1.5)).isoformat()
     jobs = [

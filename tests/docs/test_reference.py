@@ -10,14 +10,17 @@ import click
 import msgspec
 import pytest
 
+from tests.support.commands import every_command, leaves
 from tocsin.api.app import ENDPOINTS
 from tocsin.api.wire.executions import Execution
 from tocsin.api.wire.jobs import Job
 from tocsin.api.wire.keys import Key
 from tocsin.api.wire.tenants import Tenant
-from tocsin.cli.main import cli
 from tocsin.domain.keys import Scope
 from tocsin.domain.lifecycle import FINAL, TRANSITIONS, State
+from tocsin.sdk.conformance.attempts import TASKS
+from tocsin.sdk.conformance.run import SCENARIOS
+from tocsin.sdk.conformance.tasks import app
 from tocsin.settings import Settings
 from tocsin.telemetry import Telemetry
 
@@ -85,10 +88,14 @@ def fields_of(kind: Any) -> list[str]:
 
 def test_every_command_for_pausing_and_running_exists() -> None:
     for _, command, _ in rows(page("guides/pause-cancel-run.md"), "You want to"):
-        words = command.strip("`").removeprefix("tocsin ").split()
-        group = cli.commands[words[0]]
-        assert isinstance(group, click.Group)
-        assert words[1] in group.commands
+        assert list(every_command(*command.strip("`").removeprefix("tocsin ").split()[:2]))
+
+
+def test_every_conformance_scenario_and_task_is_documented() -> None:
+    text = page("guides/conformance.md")
+    documented = {row[0]: row[1] for row in rows(text, "Scenario")}
+    assert documented == {one.name: one.expects for one in SCENARIOS}
+    assert {row[0].strip("`") for row in rows(text, "Task")} == TASKS == set(app.tasks)
 
 
 def test_every_scope_is_in_the_security_model() -> None:
@@ -103,7 +110,7 @@ def test_every_command_is_documented_with_every_option() -> None:
         re.findall(r"`(--[a-z-]+)`", dict(sections_of(text, "##"))["Talk to the API"].split("###")[0])
     )
     sections = {heading.strip("`"): body for heading, body in sections_of(text, "###")}
-    commands = dict(leaves(cli, "tocsin"))
+    commands = dict(leaves())
     assert set(sections) == set(commands)
     for path, command in commands.items():
         options = {option for p in command.params if isinstance(p, click.Option) for option in p.opts}
@@ -117,9 +124,18 @@ def test_every_command_is_documented_with_every_option() -> None:
 def test_every_dependency_is_documented_with_a_reason() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     listed = {
-        "To run": project["project"]["dependencies"],
+        "In your program": project["project"]["dependencies"],
+        "To run the server": project["project"]["optional-dependencies"]["server"],
+        "To call gRPC": project["project"]["optional-dependencies"]["grpc"],
+        "To publish messages": [
+            entry
+            for extra, entries in project["project"]["optional-dependencies"].items()
+            if extra not in ("server", "grpc")
+            for entry in entries
+        ],
         "To develop": project["dependency-groups"]["dev"],
         "To build": project["dependency-groups"]["build"],
+        "To let a cluster fail over": project["dependency-groups"]["ha"],
         "To build the dashboard": project["dependency-groups"]["web"],
     }
     for heading, text in sections_of(page("dependencies.md"), "##"):
@@ -192,15 +208,6 @@ def sections_of(text: str, marks: str) -> Iterator[tuple[str, str]]:
     for level, heading, body in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
         if level == marks:
             yield heading, body
-
-
-def leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
-    """Every command that does something, by its whole name."""
-    if isinstance(command, click.Group):
-        for name, child in command.commands.items():
-            yield from leaves(child, f"{path} {name}")
-    else:
-        yield path, command
 
 
 def written(default: Any) -> str:

@@ -1,4 +1,5 @@
-"""What the pages tell a reader to run does run: the first job of the README, the first ten minutes, the examples.
+"""What the pages tell a reader to run does run: the first job of the README, the first ten minutes, the
+examples.
 
 One real `tocsin serve` in a directory that looks like a checkout. Only ports differ from what is written.
 """
@@ -24,7 +25,6 @@ from tocsin.domain.signature import new_signing_secret, signature_headers, signi
 
 ROOT = Path(__file__).parents[2]
 SINK = "python3 examples/sink.py"
-pytestmark = pytest.mark.xdist_group("docs")
 
 
 class Checkout:
@@ -99,6 +99,24 @@ def test_the_first_job_of_the_readme_runs_as_written(checkout: Checkout) -> None
     )
     wait_for(lambda: "POST /hello attempt=1" in checkout.sink.output(), 20, "the first job is not called")
     wait_for(lambda: "POST /tick attempt=1" in checkout.sink.output(), 20, "the second job is not called")
+
+
+def test_the_first_task_of_the_readme_runs_as_written(checkout: Checkout) -> None:
+    section = (ROOT / "README.md").read_text().split("## First task")[1].split("\n## ")[0]
+    (module,) = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    serve, enqueue = shell_blocks(section)
+    (printed,) = re.findall(r"^```text\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    (checkout.directory / "shop.py").write_text(module)
+    worker = Process(
+        "worker", ["bash", "-c", f"export {serve.replace(' .venv', '; exec .venv')}"], {"TOCSIN_URL": checkout.url},
+        checkout.directory / "worker.log", checkout.directory,
+    )  # fmt: skip
+    worker.start()
+    try:
+        assert checkout.run(enqueue) == printed
+    finally:
+        worker.terminate()
+        assert worker.wait(30) == 0, worker.last_words()
 
 
 def test_the_first_ten_minutes_run_as_written(checkout: Checkout) -> None:

@@ -1,13 +1,15 @@
 """What goes wrong, drawn from the seed.
 
-Whenever a node passes a point, `Faults` may strike. Points are the named failpoints of the product and, so that
-every exchange with the database can fail on either side, `before` and `after` each statement. A fault is:
+Whenever a node passes a point, `Faults` may strike. Points are the named failpoints of the product and, so
+that every exchange with the database can fail on either side, `before` and `after` each statement. A fault
+is:
 
 - *crash*: the node is gone at this very line, with everything it held in memory;
 - *freeze*: the whole node stands still for a while, often past its leases and claims, and then goes on as if
   nothing had happened: a zombie;
 - *stall*: only this piece of work stands still while the node's other parts go on;
-- *loss*: the database cannot be reached; `after` a statement that means it was committed but its answer is lost.
+- *loss*: the database cannot be reached; `after` a statement that means it was committed but its answer is
+  lost.
 """
 
 import asyncio
@@ -24,8 +26,9 @@ from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.failpoints import Failpoints
 
-# The named failpoints, and how likely something happens there. A pause between a look and the write that follows from
-# it makes the zombies that fencing is for; planners and reclaimers pass seldom, so they are struck more often.
+# The named failpoints, and how likely something happens there. A pause between a look and the write that
+# follows from it makes the zombies that fencing is for; planners and reclaimers pass seldom, so they are
+# struck more often.
 NAMED = {
     "leaser.renewed": 0.02,
     "planner.read": 0.08,
@@ -126,7 +129,7 @@ class FaultyDatabase(Database):
     """A node's way to the database. Shares the connections of all nodes; only the faults are its own."""
 
     def __init__(self, database: Database, faults: Faults, victim: Victim) -> None:
-        super().__init__(database._pool, database._timeout)
+        super().__init__(database._pool, database._timeout, database.presence)
         self._faults = faults
         self._victim = victim
 

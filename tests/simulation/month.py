@@ -1,7 +1,8 @@
 """A month of mixed work on virtual time: tenants that come and go, and all that they leave behind.
 
-Twice a day a new tenant comes with one-offs, recurring jobs that end, limits by key, idempotency keys, a backfill and API keys,
-and a process joins and vanishes. One node stays for the whole month and does everything: plans, runs, and tidies up.
+Twice a day a new tenant comes with one-offs, recurring jobs that end, limits by key, idempotency keys, a
+backfill and API keys, and a process joins and vanishes. One node stays for the whole month and does
+everything: plans, runs, and tidies up.
 """
 
 import random
@@ -18,40 +19,60 @@ from tocsin.db.pool import Database
 from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.audit import Origin
 from tocsin.domain.backfill import Mode, Order
+from tocsin.domain.cells import CELL
 from tocsin.domain.errors import OwnershipLost
 from tocsin.domain.ids import new_job_id, shard_of
 from tocsin.domain.instant import DAY, HOUR, SECOND, format_instant
 from tocsin.domain.job import Definition
 from tocsin.domain.limits import TenantLimits
+from tocsin.domain.operation import Do, Of
 from tocsin.domain.policy import Limit, Overlap, Policies
+from tocsin.domain.protocol import NewWorker, TaskOffer
 from tocsin.domain.schedule import Schedule, rule_of
 from tocsin.domain.target import HttpTarget, NoopTarget
-from tocsin.queue.unused_lanes import UnusedLanes
+from tocsin.failpoints import Failpoints
+from tocsin.queue.claiming.unused_lanes import UnusedLanes
 from tocsin.scheduler.backfiller import Backfiller
+from tocsin.scheduler.forecaster import Forecaster
 from tocsin.scheduler.forgetter import Forgetter
 from tocsin.scheduler.lane_keeper import LaneKeeper
+from tocsin.scheduler.operations import Operations
 from tocsin.scheduler.resumer import Resumer
 from tocsin.scheduler.retention import Retention
+from tocsin.scheduler.tally_keeper import TallyKeeper
 from tocsin.settings import Settings
+from tocsin.store.acting import Acting
 from tocsin.store.backfills import BackfillStore, NewBackfill
 from tocsin.store.control.pausing import Pausing
+from tocsin.store.foreseeing import Foreseeing
 from tocsin.store.forgetting import ForgettingStore
 from tocsin.store.history import HistoryStore
+from tocsin.store.job_listing import JobFilter, select_jobs
 from tocsin.store.jobs import NewJob
 from tocsin.store.leases import LeaseStore
+from tocsin.store.operations import NewOperation
+from tocsin.store.tallies import TallyStore
 from tocsin.telemetry import Telemetry
+from tocsin.worker.tallies import Tallies
 
 WINDOWS_A_DAY = 2
 HISTORY_DAYS = 3
 AUDIT_DAYS = 4
 SETTINGS = Settings(lease_ttl=30.0, claim_ttl=30.0, horizon=8.0, claim_ahead=2.0, concurrency=8)
+LINES = 20
+"""What the tasks of a tenant log."""
 _STEPS = 3
 _LIMITS = '{"fires_per_second": 50, "in_flight": 50, "requests_per_second": 50, "pending_jobs": 100}'
 _KEY = "INSERT INTO api_keys (id, tenant_id, name, secret_hash, scopes, revoked_at) VALUES ($1, $2, $1, '', '{read}', $3)"
 
+_WORKER = NewWorker(name="comes and goes", tasks=[TaskOffer("load")])
 _SESSION = (
     "INSERT INTO dashboard_sessions (token_hash, kind, tenant_id, key_id, expires_at)"
     " VALUES ($1, 'session', $2, $3, tocsin_now() + interval '12 hours')"
+)
+_LOGGED = (
+    "INSERT INTO attempt_logs (cell, job_id, fire_at, attempt, seq, at, tenant_id, level, message, total)"
+    " SELECT $1, $2, $3, 1, n, $3, $4, 'info', 'said', n FROM generate_series(1, $5) AS n"
 )
 _NOTE = (
     "INSERT INTO audit (at, tenant_id, actor, action, object) VALUES ($1, $2, 'test', 'key.create', 'test')"
@@ -83,11 +104,17 @@ class Month:
         self.forgetter = Forgetter(
             ForgettingStore(self._database, HISTORY_DAYS, AUDIT_DAYS), self.node.leases, clock
         )
+        tallies = Tallies(TallyStore(self._database, 1), clock)
+        self.node.worker.settler._count_succeeded = tallies.succeeded
+        self.operations = Operations(Acting(self._database, SETTINGS.horizon, Failpoints()))
         self.services: list[Any] = [
             *(part.loop.service for part in self.node.parts),
             Backfiller(BackfillStore(self._database), leases),
             Resumer(Pausing(self._database, SETTINGS.horizon), leases),
-            LaneKeeper(UnusedLanes(self._database), leases),
+            LaneKeeper(UnusedLanes(self._database, CELL), leases),
+            tallies,
+            TallyKeeper(TallyStore(self._database), leases),
+            Forecaster(Foreseeing(self._database, self.node.node_id), leases, clock),
             Retention(HistoryStore(self._database), nodes, leases, HISTORY_DAYS, AUDIT_DAYS),
         ]
 
@@ -141,10 +168,25 @@ class Month:
         await self.api.backfills.define(tenant, job_id, fill, 0)
         await self._time.advance(SECOND)
         await self.api.cancelling.cancel(tenant, pending, "over")
+        await self.api.queues.pause(tenant, queue, None, None, Origin("test"))
+        await self.api.queues.resume(tenant, queue, Origin("test"))
+        await self._operate(tenant)
         await self._visit(tenant, number)
 
+    async def _operate(self, tenant: int) -> None:
+        """Act on all that the tenant has."""
+        new = NewOperation(
+            do=Do.CANCEL_QUEUED, of=Of.JOBS, filter={}, selection=select_jobs(tenant, JobFilter()), reason=None, pace=0,
+            steps=(), stop_at=None,
+        )  # fmt: skip
+        now = self._time.now()
+        await self.api.operations.define(tenant, new, now, Origin("test"))
+        while (await self.operations.run_once(now)).done:
+            pass
+
     async def _visit(self, tenant: int, number: int) -> None:
-        """What requests leave in the memory of an API process, and what vanished processes leave in the database."""
+        """What requests leave in the memory of an API process, and what vanished processes leave in the
+        database."""
         caller = Caller(tenant, f"key-{number}", frozenset(), limits=TenantLimits(requests_per_second=50.0))
         self.api.throttle.admit(caller)
         await self.api.pending.admit(tenant, 100)
@@ -152,6 +194,9 @@ class Month:
         await self._leasing.execute(_KEY, f"live-{number}", tenant, None)
         await self._leasing.execute(_KEY, f"revoked-{number}", tenant, self._time.now())
         await self._leasing.execute(_SESSION, f"{number}".encode(), tenant, f"revoked-{number}")
+        await self.api.workers.register(tenant, f"revoked-{number}", _WORKER, 30 * SECOND)
+        now = self._time.now()
+        await self._leasing.execute(_LOGGED, CELL, new_job_id(now), now, tenant, LINES)
         await LeaseStore(self._leasing, SETTINGS.lease_ttl).register(f"node {number}", ("worker",), "test")
 
     async def _once(self, tenant: int, queue: str, policies: Policies) -> None:

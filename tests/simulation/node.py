@@ -1,8 +1,8 @@
 """A node of the simulated fleet: the product's own parts, driven turn by turn.
 
-Each part is a real service behind a real `Loop`; the simulation asks the loop when the part wants to run and runs
-it itself, so that it decides what happens next and can stop in the middle. What is in memory belongs to the node
-object: dropping the object is what a crash does.
+Each part is a real service behind a real `Loop`; the simulation asks the loop when the part wants to run and
+runs it itself, so that it decides what happens next and can stop in the middle. What is in memory belongs to
+the node object: dropping the object is what a crash does.
 """
 
 import asyncio
@@ -12,12 +12,13 @@ from typing import Any
 from tests.simulation.faults import Faults, FaultyDatabase, SimulatedCrash, spin
 from tests.simulation.target import Target
 from tests.simulation.virtual_time import VirtualTimer
+from tests.support.queues import CELL, whole_queue
 from tocsin.clock import VirtualClock
 from tocsin.db.pool import Database
 from tocsin.domain.errors import OwnershipLost, Unavailable
 from tocsin.domain.instant import SECOND, Instant
-from tocsin.domain.target import HttpTarget
-from tocsin.queue.postgres import PostgresQueue
+from tocsin.queue.reclaiming.reclaiming import Reclaiming
+from tocsin.queue.slots.healing import Healing
 from tocsin.scheduler.leaser import Leaser, Leases
 from tocsin.scheduler.planner import Planner
 from tocsin.scheduler.reclaimer import Reclaimer
@@ -26,6 +27,7 @@ from tocsin.settings import Settings
 from tocsin.store.leases import LeaseStore
 from tocsin.store.misfires import MisfireStore
 from tocsin.store.plans import PlanStore
+from tocsin.targets.noop.caller import NoopCaller
 from tocsin.telemetry import Telemetry
 from tocsin.worker.worker import Worker
 
@@ -103,7 +105,7 @@ class SimulatedNode:
         faults: Faults,
         target: Target,
     ) -> "SimulatedNode":
-        """Start a node: register it in the fleet and put its parts together as `tocsin.roles` does."""
+        """Start a node: register it in the fleet and put its parts together as `tocsin.roles.engine` does."""
         node_id = await LeaseStore(leasing, settings.lease_ttl).register(name, ROLES, "simulated")
         node = cls(name, node_id, clock)
         points = faults.failpoints(node)
@@ -111,8 +113,8 @@ class SimulatedNode:
         engine = WritingDatabase(database, faults, node)
         node.leases = Leases(clock, settings.lease_ttl)
         node.worker = Worker(
-            PostgresQueue(engine, node_id, settings.claim_ttl),
-            {HttpTarget: target.caller(node.awake)},
+            whole_queue(engine, node_id, settings.claim_ttl),
+            {"http": target.caller(node.awake), "noop": NoopCaller()},
             clock,
             settings,
             node.telemetry,
@@ -130,7 +132,8 @@ class SimulatedNode:
             failpoints=points,
         )
         reclaimer = Reclaimer(
-            PostgresQueue(engine, node_id, settings.claim_ttl),
+            Reclaiming(engine, CELL),
+            Healing(engine, CELL),
             node.leases,
             node.telemetry,
             points,
@@ -219,7 +222,7 @@ class SimulatedNode:
 
 
 class _Leaving(Service):
-    """What `tocsin.roles.Node` does after SIGTERM."""
+    """What `tocsin.roles.node.Node` does after SIGTERM."""
 
     name = "leaving"
     interval = 1.0

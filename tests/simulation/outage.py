@@ -1,9 +1,9 @@
 """One engine on virtual time that a test can switch off and on again.
 
-The engine is the real planner, resumer, backfiller, reclaimer and worker over a real database; only time and the
-called target are made up. `run_until` goes from one instant at which something is due to the next, so hours pass in
-as many steps as things happen. `crash` drops everything the engine had in memory, and whatever it was calling is
-never heard of again.
+The engine is the real planner, resumer, backfiller, reclaimer and worker over a real database; only time and
+the called target are made up. `run_until` goes from one instant at which something is due to the next, so
+hours pass in as many steps as things happen. `crash` drops everything the engine had in memory, and whatever
+it was calling is never heard of again.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ import structlog
 from tests.simulation.faults import spin
 from tests.simulation.outage_oracle import HORIZON
 from tests.simulation.virtual_time import VirtualTime, VirtualTimer, open_on_virtual_time, run_virtually
+from tests.support.queues import whole_queue
 from tocsin.clock import VirtualClock
 from tocsin.db.pool import Database, open_database
 from tocsin.domain.ids import shard_of
@@ -29,8 +30,6 @@ from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule, read_schedule, rule_of
 from tocsin.domain.target import HttpTarget
 from tocsin.failpoints import Failpoints
-from tocsin.queue.claims import Claim
-from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.backfiller import Backfiller
 from tocsin.scheduler.leaser import Leaser, Leases
 from tocsin.scheduler.planner import Planner
@@ -46,6 +45,8 @@ from tocsin.store.jobs import JobStore, NewJob
 from tocsin.store.leases import LeaseStore
 from tocsin.store.misfires import MisfireStore
 from tocsin.store.plans import PlanStore
+from tocsin.targets.assignment import Assignment
+from tocsin.targets.noop.caller import NoopCaller
 from tocsin.telemetry import Telemetry
 from tocsin.worker.worker import Worker
 
@@ -101,25 +102,25 @@ class Calls:
 
     def __init__(self, time: VirtualTime) -> None:
         self._time = time
-        self.lasts: Callable[[Claim], Span] = lambda _: 0
-        self.answer: Callable[[Claim], Outcome] = lambda _: SUCCEEDED
+        self.lasts: Callable[[Assignment], Span] = lambda _: 0
+        self.answer: Callable[[Assignment], Outcome] = lambda _: SUCCEEDED
         self.ends: dict[asyncio.Task[Any], Instant] = {}
         self.made: list[tuple[UUID, Instant, int]] = []
 
     def host(self, target: Any) -> None:
         """Its connections are not limited."""
 
-    async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome:
-        self.made.append((claim.job_id, claim.fire_at, claim.attempt))
+    async def call(self, assignment: Assignment, target: Any, timeout: float) -> Outcome:
+        self.made.append((assignment.job_id, assignment.fire_at, assignment.attempt))
         task = asyncio.current_task()
         assert task is not None
-        span = self.lasts(claim)
+        span = self.lasts(assignment)
         self.ends[task] = self._time.now() + span
         try:
             await asyncio.sleep(span / SECOND)
         finally:
             del self.ends[task]
-        return self.answer(claim)
+        return self.answer(assignment)
 
 
 class Engine:
@@ -157,13 +158,17 @@ class Engine:
             PlanStore(self.database, node_id), self.leases, horizon=self.settings.horizon, wake_within=2.0,
             telemetry=telemetry, failpoints=points,
         )  # fmt: skip
-        queue = PostgresQueue(self.database, node_id, self.settings.claim_ttl)
-        self.reclaimer = Reclaimer(queue, self.leases, telemetry, points, claim_ttl=self.settings.claim_ttl)
+        queue = whole_queue(self.database, node_id, self.settings.claim_ttl)
+        self.reclaimer = Reclaimer(
+            queue.reclaiming, queue.healing, self.leases, telemetry, points, claim_ttl=self.settings.claim_ttl,
+            pause_lost=self.pausing.pause_lost,
+        )  # fmt: skip
         self.resumer = Resumer(self.pausing, self.leases)
         self.backfiller = Backfiller(self.backfills, self.leases)
         self.worker = Worker(
-            PostgresQueue(self.database, node_id, self.settings.claim_ttl), {HttpTarget: self.calls}, clock,
+            whole_queue(self.database, node_id, self.settings.claim_ttl), {"http": self.calls, "noop": NoopCaller()}, clock,
             self.settings, telemetry, points, node_id=node_id, misfires=MisfireStore(self.database),
+            control=self.pausing,
         )  # fmt: skip
         self.timer = VirtualTimer(clock, self.worker.runner)
         worker = (
@@ -210,7 +215,8 @@ class Engine:
             await self.time.advance_to(upcoming)
 
     async def settle(self) -> Instant | None:
-        """Let every part run until none has anything to do at this instant. Returns the next instant at which one has."""
+        """Let every part run until none has anything to do at this instant. Returns the next instant at which
+        one has."""
         self.instants += 1
         while True:
             await spin()
@@ -236,7 +242,7 @@ class Engine:
                 now + 1, when["reclaimer"] - round(self.settings.claim_ttl * 0.45 * SECOND)
             )
         when["starter"] = worker.timetable.next_at()
-        if worker.runner.free <= 0:  # both wait for a call to end
+        if worker.places.unused <= 0:  # both wait for a call to end
             when["claimer"] = when["starter"] = None
         when["misfires"] = now if worker.misfires else None
         when["alarm"] = self.timer.ring_at
@@ -246,7 +252,8 @@ class Engine:
         return when
 
     async def ledger(self, job_id: UUID, fire_times: Sequence[Instant]) -> list[Row]:
-        """What became of each fire time: history with its runs of skips told apart, and what is still live."""
+        """What became of each fire time: history with its runs of skips told apart, and what is still
+        live."""
         rows = await self.database.fetch(
             "SELECT fire_at, fire_until, fire_count, state, reason, cause, due_at, started_at, attempt FROM history"
             " WHERE cell = 0 AND job_id = $1 UNION ALL SELECT fire_at, NULL, 1, 'live', NULL, cause, due_at, started_at,"
@@ -297,7 +304,19 @@ async def _tidy(url: str) -> None:
     """Several stories may share a database: each begins with nothing."""
     database = await open_database(url, name="test setup", size=1)
     await database.execute("DROP SEQUENCE IF EXISTS virtual_time")
-    for table in ("executions", "history", "backfills", "idempotency", "lanes", "jobs", "calendars"):
+    for table in (
+        "executions",
+        "history",
+        "backfills",
+        "idempotency",
+        "lanes",
+        "jobs",
+        "calendars",
+        "queues",
+        "queue_pauses",
+        "operations",
+        "audit",
+    ):
         await database.execute(f"DELETE FROM {table}")
     await database.close()
 

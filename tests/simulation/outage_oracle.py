@@ -1,8 +1,8 @@
 """What the ledger should say, worked out the slow way and without the engine's own words.
 
-Fire times come from a walk over UTC, minute by minute, that asks zoneinfo what the wall clock reads. What an outage
-or a pause makes of them, and what executions of one job do to each other, is played through one event after the
-other. Nothing here imports the engine's planning, schedules or statements.
+Fire times come from a walk over UTC, minute by minute, that asks zoneinfo what the wall clock reads. What an
+outage or a pause makes of them, and what executions of one job do to each other, is played through one event
+after the other. Nothing here imports the engine's planning, schedules or statements.
 """
 
 import heapq
@@ -73,7 +73,8 @@ class Rules:
 
 @dataclass(frozen=True)
 class Trouble:
-    """When the job could not fire, and how that is called. In an outage what runs is lost; in a pause it goes on.
+    """When the job could not fire, and how that is called. In an outage what runs is lost; in a pause it goes
+    on.
 
     While only workers are away, or cannot get at the job's queue, planning goes on.
     """
@@ -124,7 +125,8 @@ class Oracle:
         return due + self.rules.grace < self.trouble.end
 
     def come_back(self, returned: set[int]) -> list[tuple[int, int]]:
-        """Trouble is over: which missed fire times run after all, and what is still to come; each with its instant.
+        """Trouble is over: which missed fire times run after all, and what is still to come; each with its
+        instant.
 
         `returned` are those that a pause took back out of the queue, or that lay there for too long.
         """
@@ -183,7 +185,8 @@ class Oracle:
         return time + self.rules.slot
 
     def _would_run(self, time: int) -> int:
-        """The same, for those that give way too: under hold a blackout's fire times wait for its end together."""
+        """The same, for those that give way too: under hold a blackout's fire times wait for its end
+        together."""
         for start, end in self.rules.blackouts:
             if start <= time < end and self.rules.hold:
                 return end + self.rules.slot

@@ -62,7 +62,8 @@ class Row(msgspec.Struct, kw_only=True):
 
 
 class Change(msgspec.Struct, kw_only=True):
-    """One change of an execution: born, changed, gone (from live), ended (into history), revived (out of it)."""
+    """One change of an execution: born, changed, gone (from live), ended (into history), revived (out of
+    it)."""
 
     at: Instant
     job_id: UUID

@@ -1,4 +1,5 @@
-"""Rules about one execution: it goes only where the lifecycle allows, under one claim at a time, and says what is true."""
+"""Rules about one execution: it goes only where the lifecycle allows, under one claim at a time, and says
+what is true."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -54,7 +55,8 @@ _REVIVABLE = {state for state, event in TRANSITIONS if event is Event.REVIVE}
 
 
 def claims_in_turn(look: Look) -> Iterator[Violation]:
-    """An attempt begins after the claim before it has ended, by the database's clock; none is taken back early."""
+    """An attempt begins after the claim before it has ended, by the database's clock; none is taken back
+    early."""
     for key, changes in look.changes.items():
         over: Instant = 0
         lost = {a["number"] for row in look.rows[key] for a in row.attempts if a.get("verdict") == "lost"}
@@ -64,7 +66,8 @@ def claims_in_turn(look: Look) -> Iterator[Violation]:
             if now.state == State.RUNNING and now.started_at is not None and now.started_at < over:
                 yield Violation("overlap", "started before the claim before it had ended", key)
             taken_back = (before.state, now.state) == (State.RUNNING, State.QUEUED)
-            # A start that is undone, because its call was not made, costs no attempt; another may be lost later by that number.
+            # A start that is undone, because its call was not made, costs no attempt; another may be lost
+            # later by that number.
             undone = now.attempt == before.attempt
             if taken_back and not undone and before.attempt in lost and now.at < (before.deadline_at or 0):
                 yield Violation("overlap", f"attempt {before.attempt} was given up before its deadline", key)
@@ -90,7 +93,8 @@ def attempts_in_order(look: Look) -> Iterator[Violation]:
 
 
 def calls_explained(look: Look) -> Iterator[Violation]:
-    """A call belongs to a start by the very claim that made it, one for each; repeated calls have a reason."""
+    """A call belongs to a start by the very claim that made it, one for each; repeated calls have a
+    reason."""
     for key, hits in look.hits.items():
         starts = look.starts(key)
         for hit in hits:

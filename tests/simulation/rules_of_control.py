@@ -1,4 +1,5 @@
-"""Rules about what people asked for: cancellations are kept, executions that must not overlap take turns, limits hold."""
+"""Rules about what people asked for: cancellations are kept, executions that must not overlap take turns,
+limits hold."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,5 @@
-"""Rules about fire times and about who may plan them: each fire time has one row, on time, by a holder of its shard."""
+"""Rules about fire times and about who may plan them: each fire time has one row, on time, by a holder of its
+shard."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict

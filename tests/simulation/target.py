@@ -1,7 +1,7 @@
 """The target that every job of the simulation calls: it answers, fails, dawdles or hangs as the seed says.
 
-It writes down each call when it arrives, and what it answered. The fate of a call depends only on the seed and
-on what is called, not on the order of calls, so a run can be repeated.
+It writes down each call when it arrives, and what it answered. The fate of a call depends only on the seed
+and on what is called, not on the order of calls, so a run can be repeated.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from tocsin.clock import Clock
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import Instant
 from tocsin.domain.outcome import SUCCEEDED, Outcome, Verdict
-from tocsin.queue.postgres import Claim
+from tocsin.targets.assignment import Assignment
 
 _FATES = {
     "good": 60,
@@ -57,12 +57,12 @@ class Target:
         """The way a node calls it. Answers are heard only while the node is awake."""
         return SimulatedCaller(self, awake)
 
-    async def answer(self, claim: Claim) -> tuple[Hit, Outcome]:
+    async def answer(self, assignment: Assignment) -> tuple[Hit, Outcome]:
         """What a caller gets to see, after a while."""
-        key = f"{self._seed} {claim.job_id} {claim.fire_at} {claim.attempt}"
+        key = f"{self._seed} {assignment.job_id} {assignment.fire_at} {assignment.attempt}"
         rng = random.Random(key)
         fate = rng.choices(list(_FATES), list(_FATES.values()))[0] if self.moody else "good"
-        hit = Hit(self._clock.now(), claim.key, claim.attempt, claim.token, fate)
+        hit = Hit(self._clock.now(), assignment.key, assignment.attempt, assignment.token, fate)
         self.hits.append(hit)
         match fate:
             case "hanging":
@@ -88,8 +88,8 @@ class SimulatedCaller:
     def host(self, target: Any) -> None:
         """Its connections are not limited."""
 
-    async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome:
-        hit, outcome = await self._target.answer(claim)
+    async def call(self, assignment: Assignment, target: Any, timeout: float) -> Outcome:
+        hit, outcome = await self._target.answer(assignment)
         await self._awake()
         hit.heard = True
         return outcome

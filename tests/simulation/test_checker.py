@@ -45,8 +45,8 @@ def row(job_id: UUID, fire_at: int, *, token: int) -> Row:
 
 
 def clean() -> Records:
-    """A one-off; a recurring job with one attempt that was lost and repeated and a run of skips; a job that takes
-    turns."""
+    """A one-off; a recurring job with one attempt that was lost and repeated and a run of skips; a job that
+    takes turns."""
     retried = [
         *path(OFTEN, at(20), token=3)[:3],
         Change(at=at(24), job_id=OFTEN, fire_at=at(20), what="changed", state="queued", attempt=2, run_at=at(24)),

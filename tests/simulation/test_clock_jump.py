@@ -1,4 +1,5 @@
-"""The database's clock jumps ten days ahead for a moment: recurring jobs go on where they were, and somebody is told."""
+"""The database's clock jumps ten days ahead for a moment: recurring jobs go on where they were, and somebody
+is told."""
 
 from types import SimpleNamespace
 from typing import Any

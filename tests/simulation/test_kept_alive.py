@@ -14,7 +14,7 @@ from tocsin.queue.claims import Claim
 def test_a_claim_is_kept_alive_while_its_start_is_being_asked_for(url: str) -> None:
     async def story(engine: Engine) -> None:
         job_id = await engine.define(schedule(at=format_instant(START + SECOND)))
-        worker, queue = engine.worker, engine.worker.starter._queue
+        worker, queue = engine.worker, engine.worker.starter._starting
         answered, start = asyncio.Event(), queue.start
 
         async def start_slowly(claims: Sequence[Claim]) -> list[Claim]:

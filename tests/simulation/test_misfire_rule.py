@@ -1,7 +1,8 @@
-"""One rule says what was missed: planned ahead or not, after minutes or hours, whatever kept it from starting.
+"""One rule says what was missed: planned ahead or not, after minutes or hours, whatever kept it from
+starting.
 
-Every misfire policy, with every grace, lookback and max, lives through the same trouble side by side, and the ledger is then compared
-with the oracle's, fire time by fire time.
+Every misfire policy, with every grace, lookback and max, lives through the same trouble side by side, and the
+ledger is then compared with the oracle's, fire time by fire time.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
-"""What counts as missed and what does not: a recurring fire that could not start in time, and nothing else."""
+"""What counts as missed and what does not: a recurring fire that could not start in time, and nothing
+else."""
 
 from collections import Counter
 from collections.abc import Iterator

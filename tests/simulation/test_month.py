@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from tests.simulation.month import AUDIT_DAYS, HISTORY_DAYS, WINDOWS_A_DAY, Month
+from tests.simulation.month import AUDIT_DAYS, HISTORY_DAYS, LINES, WINDOWS_A_DAY, Month
 from tests.simulation.virtual_time import START, open_on_virtual_time, run_virtually
 from tests.support.containers import containers
 from tocsin.clock import VirtualClock
@@ -24,25 +24,42 @@ BOUNDS: Final = {
     "day_walks": 2,
     "idempotency": 2 * WINDOWS_A_DAY,
     "backfills": KEPT + 2,
+    "queue_pauses": KEPT + 2,
+    "operations": KEPT + 2,
+    "operation_batches": 0,
+    "operation_runs": 0,
     "dashboard_sessions": 4,
     "api_keys": WINDOWS + WINDOWS_A_DAY * (AUDIT_DAYS + 2) + 1,
+    "tallies": 2 * 24 * (KEPT + 2),  # hours of a tenant's and the fleet's states, and the minutes of two days
+    "forecasts": 8 * (KEPT + 2),
+    "forecast_groups": KEPT + 2,
+    "forecast_shards": 64,
     "slots": 2 * 3,
     "limit_rates": 2,
     "nodes": 3,
+    "workers": 2 * WINDOWS_A_DAY,
+    "attempt_logs": LINES * KEPT,
     "deciding": 0,
     "lanes": 3 * 3,
+    "lanes_entered": 3 * 3,
     "shards": 64,
     "installation": 1,
     "migrations": 100,
-    "solos": 0,
     "limit_slots": 0,
     "tenants": OF_USERS,
+    "tenant_logins": OF_USERS,
+    "login_limits": OF_USERS,
     "queues": OF_USERS,
     "calendars": OF_USERS,
+    "connections": OF_USERS,
     "secrets": OF_USERS,
     "webhook_secrets": OF_USERS,
 }
-PARTITIONS: Final = {"history": HISTORY_DAYS + 12, "audit": AUDIT_DAYS + 12}
+PARTITIONS: Final = {
+    "history": HISTORY_DAYS + 12,
+    "audit": AUDIT_DAYS + 12,
+    "attempt_logs": HISTORY_DAYS + 12,
+}
 """Past days, today, a week ahead, yesterday, the default one, and what is being forgotten."""
 
 FEW: Final = WINDOWS // 2
@@ -54,6 +71,9 @@ REMEMBERED: Final = {
     "Throttle._buckets": 10_000,
     "PendingJobs._estimates": 10_000,
     "Slots._made": 100_000,
+    "Forecaster._known": 64,
+    "Forecaster._todo": 64,
+    "_Sums._kept": 2_000,
 }
 """What is remembered by key, and at most how much of it; `docs/operating/limits.md` says so."""
 

@@ -1,7 +1,7 @@
 """The worst night of the year: an outage, or a pause, while the clocks change.
 
-Every combination of misfire, overlap and dst policy lives through it side by side, on virtual time, with the real
-engine over a real database. Afterwards the ledger is compared with an oracle's, fire time by fire time.
+Every combination of misfire, overlap and dst policy lives through it side by side, on virtual time, with the
+real engine over a real database. Afterwards the ledger is compared with an oracle's, fire time by fire time.
 """
 
 from itertools import product
@@ -102,7 +102,8 @@ def _expected(fate: Fate, up: Instant) -> tuple[object, ...]:
 def _told(
     state: str, reason: str | None, cause: str | None, attempt: int, started: Instant | None, up: Instant
 ) -> tuple[object, ...]:
-    """What both sides must agree on. What is replaced at the very instant of coming back may have begun or not."""
+    """What both sides must agree on. What is replaced at the very instant of coming back may have begun or
+    not."""
     if state == "cancelled":
         return state, REPLACED, cause, None if attempt > 1 or started == up else started
     if state == "skipped":

@@ -1,4 +1,5 @@
-"""Long absences: what they cost does not grow with their length, and what comes back does not push aside what is due."""
+"""Long absences: what they cost does not grow with their length, and what comes back does not push aside what
+is due."""
 
 import os
 import tracemalloc

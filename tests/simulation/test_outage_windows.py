@@ -12,7 +12,7 @@ from tests.simulation.test_outage import BERLIN, DOWN, FROM, NIGHTS, UNTIL, UP, 
 from tocsin.domain.blackout import CalendarRange
 from tocsin.domain.instant import HOUR, Instant, format_instant, parse_instant
 from tocsin.domain.policy import Misfire, MisfirePolicy, Overlap, Policies
-from tocsin.domain.schedule import Schedule, slot_of
+from tocsin.domain.schedule import Schedule, offset_of
 from tocsin.store.calendars import CalendarStore
 
 # Into the trouble, inside it, out of it, after it.
@@ -89,7 +89,7 @@ def test_windows_limits_jitter_unions_and_blackouts_keep_the_ledger_whole(
                 "lookback": 90 * MINUTE,
                 "most": 3,
                 "pace": pace * SECOND,
-                "slot": slot_of(case.written, job_id),
+                "slot": offset_of(case.written, job_id),
             }
             rules = Rules(misfire, overlap, **fixed, **case.rules)  # type: ignore[arg-type]
             stories[job_id] = f"{case.name}, {misfire}, {overlap}", case, rules

@@ -1,10 +1,11 @@
-"""A worker that lost an execution and claimed it again may have both attempts under way for a moment: what happens
-to the lost one does not touch the other. And whatever goes wrong around a call, the attempt ends as an outcome. What
-has started ahead of its instant fires on it, if it is still ours."""
+"""A worker that lost an execution and claimed it again may have both attempts under way for a moment: what
+happens to the lost one does not touch the other. And whatever goes wrong around a call, the attempt ends as
+an outcome. What has started ahead of its instant fires on it, if it is still ours."""
 
 import asyncio
 import errno
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -20,9 +21,12 @@ from tocsin.domain.outcome import SUCCEEDED, Outcome, Verdict
 from tocsin.domain.target import HttpTarget
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim
+from tocsin.targets.assignment import Assignment
 from tocsin.telemetry import Telemetry
+from tocsin.worker.places import Places
 from tocsin.worker.runner import Runner
 from tocsin.worker.settler import Settlement
+from tocsin.worker.timetable import Timetable
 
 TARGET = msgspec.json.encode(HttpTarget("http://target.example/")).decode()
 
@@ -62,9 +66,9 @@ class Calls:
     def host(self, target: HttpTarget) -> tuple[str, int]:
         return target.url, 80
 
-    async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome:
-        self.answers[claim.token] = asyncio.get_running_loop().create_future()
-        return await self.answers[claim.token]
+    async def call(self, assignment: Assignment, target: Any, timeout: float) -> Outcome:
+        self.answers[assignment.token] = asyncio.get_running_loop().create_future()
+        return await self.answers[assignment.token]
 
 
 def claim(token: int, attempt: int = 1, run_at: Instant = START, started_at: Instant | None = None) -> Claim:
@@ -72,7 +76,9 @@ def claim(token: int, attempt: int = 1, run_at: Instant = START, started_at: Ins
     known = {"job_id": UUID(int=1), "fire_at": START, "due_at": START, "run_at": run_at}
     known |= {"started_at": started_at or run_at, "deadline_at": run_at + 10 * SECOND}
     return Claim(
-        **values | known | {"attempt": attempt, "earlier_attempts": 0, "target": TARGET, "token": token}
+        **values
+        | known
+        | {"attempt": attempt, "earlier_attempts": 0, "target": TARGET, "token": token, "limit_key": "k"}
     )
 
 
@@ -83,9 +89,15 @@ def play(
 ) -> list[Any]:
     """Returns what was logged."""
     clock, calls, settled = VirtualClock(START), calls or Calls(), Settled()
-    runner: Any = Runner(
-        {HttpTarget: calls}, settled, clock, Telemetry(), points or Failpoints(), concurrency=10
+    parts: Any = (
+        settled,
+        Places(10),
+        Timetable(),
+        SimpleNamespace(abandon=lambda _: None),
+        clock,
+        Telemetry(),
     )
+    runner: Any = Runner({"http": calls}, *parts, points or Failpoints())
     with structlog.testing.capture_logs() as logs:
         run_virtually(clock, story(runner, calls, settled))
     return list(logs)
@@ -105,7 +117,7 @@ def test_abandoning_a_lost_claim_leaves_the_new_claim_of_the_same_execution_alon
         calls.answers[2].set_result(SUCCEEDED)
         await spin()
         assert settled.verdicts == [(2, Verdict.SUCCEEDED)]
-        assert runner.free == 10
+        assert runner._places.unused == 10
 
     play(story)
 
@@ -144,7 +156,7 @@ def test_an_error_around_a_call_ends_the_attempt_and_frees_its_place(point: str)
             calls.answers[1].set_result(SUCCEEDED)
             await spin()
         assert settled.verdicts == [(1, Verdict.FAILED)]
-        assert (runner.claims(), runner.free) == ([], 10)
+        assert (runner.claims(), runner._places.unused) == ([], 10)
 
     play(story, Failpoints.from_text(f"{point}=error"))
 
@@ -166,7 +178,7 @@ def test_a_call_that_is_stopped_before_it_made_a_step_ends_as_cancelled() -> Non
         runner.stop(claim(1))
         await spin()
         assert settled.verdicts == [(1, Verdict.CANCELLED)]
-        assert (runner.claims(), runner.free, calls.answers) == ([], 10, {})
+        assert (runner.claims(), runner._places.unused, calls.answers) == ([], 10, {})
 
     play(story)
 
@@ -174,12 +186,12 @@ def test_a_call_that_is_stopped_before_it_made_a_step_ends_as_cancelled() -> Non
 def test_a_call_that_is_lost_before_it_made_a_step_is_let_go() -> None:
     async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
         lost: list[Claim] = []
-        runner.abandoned = lost.append
+        runner._slots.abandon = lost.append
         mine = claim(1)
         runner.run([mine])
         runner.abandon(mine)
         await spin()
-        assert (lost, settled.verdicts, runner.free) == ([mine], [], 10)
+        assert (lost, settled.verdicts, runner._places.unused) == ([mine], [], 10)
 
     play(story)
 
@@ -190,7 +202,7 @@ def test_what_has_started_ahead_keeps_a_place_and_fires_on_its_instant() -> None
         mine = claim(1, run_at=START + AHEAD)
         runner.run([mine])
         await spin()
-        assert (runner.claims(), runner.free, timer.ring_at) == ([mine], 9, START + AHEAD)
+        assert (runner.claims(), runner._places.unused, timer.ring_at) == ([mine], 9, START + AHEAD)
         clock.advance(AHEAD - 1)
         timer.ring()
         await spin()
@@ -202,7 +214,7 @@ def test_what_has_started_ahead_keeps_a_place_and_fires_on_its_instant() -> None
         assert mine.started_at == mine.fired_at == START + AHEAD + 2
         calls.answers[1].set_result(SUCCEEDED)
         await spin()
-        assert (settled.verdicts, runner.free) == ([(1, Verdict.SUCCEEDED)], 10)
+        assert (settled.verdicts, runner._places.unused) == ([(1, Verdict.SUCCEEDED)], 10)
 
     play(story)
 
@@ -210,12 +222,12 @@ def test_what_has_started_ahead_keeps_a_place_and_fires_on_its_instant() -> None
 def test_what_waits_for_its_instant_can_be_stopped_or_lost() -> None:
     async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
         timer, lost = VirtualTimer(runner._clock, runner), []
-        runner.abandoned = lost.append
+        runner._slots.abandon = lost.append
         stopped, gone = (claim(token, run_at=START + AHEAD) for token in (1, 2))
         runner.run([stopped, gone])
         runner.stop(stopped)
         runner.abandon(gone)
-        assert (runner.claims(), runner.free, lost) == ([], 10, [gone])
+        assert (runner.claims(), runner._places.unused, lost) == ([], 10, [gone])
         runner._clock.advance(AHEAD)
         timer.ring()
         await spin()
@@ -227,13 +239,13 @@ def test_what_waits_for_its_instant_can_be_stopped_or_lost() -> None:
 def test_a_process_that_stood_still_past_a_deadline_does_not_fire_what_it_lost() -> None:
     async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
         timer, lost = VirtualTimer(runner._clock, runner), []
-        runner.abandoned = lost.append
+        runner._slots.abandon = lost.append
         early, late = claim(1, run_at=START + AHEAD), claim(2, run_at=START + 2 * AHEAD)
         runner.run([early, late])
         runner._clock.advance(early.deadline_at - START)
         timer.ring()
         await spin()
-        assert (lost, list(calls.answers), runner.free) == ([early], [2], 9)
+        assert (lost, list(calls.answers), runner._places.unused) == ([early], [2], 9)
 
     play(story)
 
@@ -260,7 +272,7 @@ def test_what_is_past_its_latest_start_when_its_instant_is_noticed_is_given_back
         timer.ring()
         await spin()
         assert (list(calls.answers), settled.given_back) == ([2], [(1, late.run_at, None)])
-        assert runner.free == 9
+        assert runner._places.unused == 9
 
     play(story)
 
@@ -294,7 +306,7 @@ def test_a_call_that_is_over_in_the_moment_draining_ends_keeps_its_outcome() -> 
 def test_a_call_that_draining_gives_up_keeps_what_it_holds_until_that_is_written_down() -> None:
     async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
         abandoned: list[Claim] = []
-        runner.abandoned = abandoned.append
+        runner._slots.abandon = abandoned.append
         runner.run([claim(1)])
         await spin()
         await runner.drain(0)
@@ -335,7 +347,7 @@ def test_a_call_for_which_the_worker_has_no_descriptor_is_put_off_without_an_att
     """It is the worker's own trouble: said once in its log, and told as what it is."""
 
     class Short(Calls):
-        async def call(self, claim: Claim, target: Any, timeout: float) -> Outcome:
+        async def call(self, assignment: Assignment, target: Any, timeout: float) -> Outcome:
             raise OSError(errno.EMFILE, "Too many open files")
 
     async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
@@ -344,6 +356,6 @@ def test_a_call_for_which_the_worker_has_no_descriptor_is_put_off_without_an_att
         assert settled.verdicts == []
         assert {waits_for for _, _, waits_for in settled.given_back} == {"descriptors"}
         assert all(at >= START + SECOND for _, at, _ in settled.given_back)
-        assert runner.free == 10
+        assert runner._places.unused == 10
 
     assert [line["event"] for line in play(story, calls=Short())] == ["worker.out_of_descriptors"]

@@ -1,8 +1,9 @@
-"""Calls that stand in line for their host take no place, and are started, stopped, lost and given back as what they are: not
-called."""
+"""Calls that stand in line for their host take no place, and are started, stopped, lost and given back as
+what they are: not called."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -18,10 +19,12 @@ from tocsin.domain.outcome import HOST, SUCCEEDED, Verdict
 from tocsin.domain.target import HttpTarget
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim
+from tocsin.targets.http.headers import own_headers
 from tocsin.telemetry import Telemetry
 from tocsin.worker.host_lines import LONGEST_STAND
-from tocsin.worker.runner import Runner
-from tocsin.worker.targets.http_headers import own_headers
+from tocsin.worker.places import Places
+from tocsin.worker.runner import Runner, assignment_of
+from tocsin.worker.timetable import Timetable
 
 PLACES = 4
 CONNECTIONS = 2
@@ -52,13 +55,18 @@ class Scene:
             Telemetry(),
         )
         settler: Any = self.settled
+        self.places, self.timetable = Places(PLACES), Timetable()
+        self.abandoned: list[Claim] = []
+        self.slots: Any = SimpleNamespace(abandon=self.abandoned.append)
         self.runner = Runner(
-            {HttpTarget: self.calls},
+            {"http": self.calls},
             settler,
+            self.places,
+            self.timetable,
+            self.slots,
             self.clock,
             self.telemetry,
             Failpoints(),
-            concurrency=PLACES,
             host_concurrency=CONNECTIONS,
         )
 
@@ -89,7 +97,7 @@ def test_waiting_for_a_host_takes_no_place() -> None:
     async def story(scene: Scene) -> None:
         await scene.run(*map(claim, range(5)))
         assert scene.called == [0, 1]
-        assert scene.runner.free == PLACES - CONNECTIONS
+        assert scene.places.unused == PLACES - CONNECTIONS
         await scene.run(claim(10, "http://other.test/"))
         assert scene.called == [0, 1, 10]
         assert len(scene.runner.claims()) == 6  # all of them are kept alive by heartbeats
@@ -109,7 +117,8 @@ def test_a_host_serves_tenants_in_turn() -> None:
 
 
 def test_a_call_counts_as_started_when_it_goes_out() -> None:
-    """Lag, header, history and the timeout: all of them begin with the call, not with the wait for its host."""
+    """Lag, header, history and the timeout: all of them begin with the call, not with the wait for its
+    host."""
 
     async def story(scene: Scene) -> None:
         patient = claim(3)
@@ -117,7 +126,7 @@ def test_a_call_counts_as_started_when_it_goes_out() -> None:
         scene.clock.advance(1500 * MILLISECOND)
         await scene.answer(1)
         assert patient.started_at == patient.fired_at == START + 1500 * MILLISECOND
-        assert own_headers(patient, scene.clock.now())["tocsin-lag-ms"] == "1500"
+        assert own_headers(assignment_of(patient))["tocsin-lag-ms"] == "1500"
         (lag,) = scene.telemetry.lag.collect()
         assert {sample.value for sample in lag.samples if sample.name.endswith("_sum")} == {1.5}
 
@@ -174,9 +183,8 @@ def test_what_is_cancelled_in_line_ends_without_a_call() -> None:
 
 def test_what_is_lost_in_line_is_not_called() -> None:
     async def story(scene: Scene) -> None:
-        lost: list[Claim] = []
-        scene.runner.abandoned = lost.append
-        by_heartbeat, by_clock = claim(3), claim(4, deadline_at=START + SECOND)
+        lost = scene.abandoned
+        by_heartbeat, by_clock = claim(3, limit_key="k"), claim(4, deadline_at=START + SECOND, limit_key="k")
         await scene.run(claim(1), claim(2), by_heartbeat, by_clock)
         scene.runner.abandon(by_heartbeat)
         scene.clock.advance(2 * SECOND)  # the process stood still
@@ -219,14 +227,14 @@ def test_where_places_are_short_those_that_stand_in_no_line_have_every_second_on
     async def story(scene: Scene) -> None:
         for host in ("a", "b"):
             await scene.run(*(claim(ord(host) * 100 + n, f"http://{host}.test/") for n in range(4)))
-        assert scene.runner.free == 0
-        scene.runner.line_keeper.others_wait = lambda: True
+        assert scene.places.unused == 0
+        scene.places.blocked = True
         begun = len(scene.called)
         for token in (9700, 9800, 9701):
             await scene.answer(token)
         assert len(scene.called) - begun == 1
-        assert scene.runner.free == 2
-        scene.runner.line_keeper.others_wait = lambda: False
+        assert scene.places.unused == 2
+        scene.places.blocked = False
         await scene.runner.line_keeper.run_once(scene.clock.now())  # what others leave is not left idle
         await spin()
         assert len(scene.called) - begun == 3

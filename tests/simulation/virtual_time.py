@@ -47,7 +47,7 @@ class VirtualTimer:
 
     def __init__(self, clock: VirtualClock, runner: Runner) -> None:
         self._clock = clock
-        self._alarm: Any = runner._alarm
+        self._alarm: Any = runner._armed._alarm
         self._alarm._timer = self
         self.ring_at: Instant | None = None
 

@@ -25,7 +25,8 @@ _ONCE = Misfire()
 
 
 class Clients:
-    """Everybody who uses the API. Their own connections never fail: unknown answers are the nodes' business."""
+    """Everybody who uses the API. Their own connections never fail: unknown answers are the nodes'
+    business."""
 
     def __init__(
         self, rng: random.Random, database: Database, clock: Clock, shards: int, horizon: float

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.simulation.virtual_time import START, VirtualTime, open_on_virtual_time, run_virtually
+from tests.support.queues import WholeQueue, whole_queue
 from tocsin.clock import VirtualClock
 from tocsin.db.pool import Database, open_database
 from tocsin.domain.ids import ExecutionKey, new_job_id, shard_of
@@ -17,7 +18,6 @@ from tocsin.domain.schedule import Schedule, rule_of
 from tocsin.domain.target import NoopTarget
 from tocsin.queue.allotment import NO_DEFICITS, allot
 from tocsin.queue.claims import Again, Claim, Finish
-from tocsin.queue.postgres import PostgresQueue
 from tocsin.store.control.cancelling import Cancelling
 from tocsin.store.control.pausing import Pausing
 from tocsin.store.executions import ExecutionStore
@@ -48,9 +48,9 @@ class Workshop:
         self.leases = LeaseStore(plain, LEASE_TTL)
         self._tokens = itertools.count(1)
 
-    def worker(self, node_id: int) -> PostgresQueue:
+    def worker(self, node_id: int, **served: Any) -> WholeQueue:
         """A worker's view of the queue."""
-        return PostgresQueue(self.database, node_id, CLAIM_TTL)
+        return whole_queue(self.database, node_id, CLAIM_TTL, **served)
 
     def planner(self, node_id: int) -> PlanStore:
         """A planner's view of the jobs."""
@@ -85,11 +85,13 @@ class Workshop:
         )
         return job_id
 
-    async def claim(self, worker: PostgresQueue, *, take: int = 1000, ahead: Span = AHEAD) -> list[Claim]:
+    async def claim(self, worker: WholeQueue, *, take: int = 1000, ahead: Span = AHEAD) -> list[Claim]:
         """What a claimer's turn takes, all under one token."""
         now = self.time.now()
-        views = [view for view in await worker.peek(now) if view.next_run_at <= now + ahead]
-        return await worker.claim(allot(NO_DEFICITS, views, take)[0], now + ahead, next(self._tokens), now)
+        views = [view for view in await worker.looking.look(now) if view.next_run_at <= now + ahead]
+        return await worker.claiming.claim(
+            allot(NO_DEFICITS, views, take)[0], now + ahead, next(self._tokens), now
+        )
 
     def again(self, claim: Claim, in_: Span = SECOND) -> Again:
         """The settlement of an attempt that failed and may be repeated."""

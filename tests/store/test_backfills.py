@@ -1,4 +1,5 @@
-"""Backfills: every fire time of a past range once more or for the first time, never twice, at the asked pace."""
+"""Backfills: every fire time of a past range once more or for the first time, never twice, at the asked
+pace."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
-"""Named calendars at rest: replaced whole, kept as long as jobs name them, followed from the next planning on."""
+"""Named calendars at rest: replaced whole, kept as long as jobs name them, followed from the next planning
+on."""
 
 from collections.abc import Iterator
 
@@ -119,7 +120,8 @@ def test_jobs_follow_a_changed_calendar_from_their_next_planning_on(url: str) ->
 
 
 def test_a_job_whose_calendar_is_gone_all_the_same_can_be_resumed_and_filled(url: str) -> None:
-    """It can vanish in the moment between the check of a new job and its creation: nobody must be stuck because of it."""
+    """It can vanish in the moment between the check of a new job and its creation: nobody must be stuck
+    because of it."""
 
     async def story(engine: Engine) -> None:
         job_id = await engine.define(schedule(every="1h", exclude={"calendars": ["gone"]}))

@@ -1,4 +1,5 @@
-"""What a cancellation answers: `cancelled` means that nothing was called, and nothing slips between two statements."""
+"""What a cancellation answers: `cancelled` means that nothing was called, and nothing slips between two
+statements."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +20,7 @@ async def failed_once(shop: Workshop) -> ExecutionKey:
     key = await shop.once()
     worker = shop.worker(1)
     [claim] = await shop.claim(worker)
-    assert await worker.retry([shop.again(claim)]) == []
+    assert await worker.settling.retry([shop.again(claim)]) == []
     return key
 
 

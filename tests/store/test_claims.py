@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 
 from tests.simulation.workshop import CLAIM_TTL, Workshop, play
+from tests.support.queues import WholeQueue, whole_queue
 from tocsin.db.pool import open_database
 from tocsin.domain.audit import Origin
 from tocsin.domain.ids import ExecutionKey
@@ -15,7 +16,6 @@ from tocsin.domain.policy import Limit, Policies, Retry
 from tocsin.domain.tenant import TenantState
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim, Finish, Overdue, Requeue
-from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.leaser import Leases
 from tocsin.scheduler.reclaimer import Reclaimer
 from tocsin.store.tenants import TenantStore
@@ -86,9 +86,11 @@ async def lose(shop: Workshop) -> tuple[ExecutionKey, Claim, Claim]:
     return key, lost, held
 
 
-async def reclaim(shop: Workshop, queue: PostgresQueue | None = None) -> tuple[int, int]:
+async def reclaim(shop: Workshop, queue: WholeQueue | None = None) -> tuple[int, int]:
     now = shop.time.now()
-    return await (queue or shop.worker(9)).reclaim(100, lambda overdue: Requeue(overdue, now, None))
+    return await (queue or shop.worker(9)).reclaiming.reclaim(
+        100, lambda overdue: Requeue(overdue, now, None)
+    )
 
 
 async def unchanged(shop: Workshop, key: ExecutionKey, before: object) -> None:
@@ -100,7 +102,7 @@ def test_a_lost_claim_starts_nothing(url: str) -> None:
     async def story(shop: Workshop) -> None:
         key, lost, _ = await lose(shop)
         before = await shop.live(key)
-        assert await shop.worker(1).start([lost]) == []
+        assert await shop.worker(1).starting.start([lost]) == []
         await unchanged(shop, key, before)
 
     play(url, story)
@@ -110,8 +112,8 @@ def test_settling_after_a_reclaim_changes_nothing_and_is_reported_lost(url: str)
     async def story(shop: Workshop) -> None:
         key, lost, _ = await lose(shop)
         before = await shop.live(key)
-        assert await shop.worker(1).finish([shop.finish(lost)]) == [lost]
-        assert await shop.worker(1).succeed([lost], shop.time.now()) == [lost]
+        assert await shop.worker(1).settling.finish([shop.finish(lost)]) == [lost]
+        assert await shop.worker(1).settling.succeed([lost], shop.time.now()) == [lost]
         await unchanged(shop, key, before)
 
     play(url, story)
@@ -122,8 +124,8 @@ def test_retrying_after_a_reclaim_changes_nothing_and_is_reported_lost(url: str)
         key, lost, _ = await lose(shop)
         before = await shop.live(key)
         again = shop.again(lost)
-        assert await shop.worker(1).retry([again]) == [again]
-        assert await shop.worker(1).finish([again.stopped]) == [lost]
+        assert await shop.worker(1).settling.retry([again]) == [again]
+        assert await shop.worker(1).settling.finish([again.stopped]) == [lost]
         await unchanged(shop, key, before)
 
     play(url, story)
@@ -133,7 +135,7 @@ def test_extending_after_a_reclaim_changes_nothing_and_is_reported_lost(url: str
     async def story(shop: Workshop) -> None:
         key, lost, _ = await lose(shop)
         before = await shop.live(key)
-        assert await shop.worker(1).extend([lost]) == ([lost], [])
+        assert await shop.worker(1).claiming.extend([lost]) == ([lost], [])
         await unchanged(shop, key, before)
 
     play(url, story)
@@ -143,7 +145,7 @@ def test_releasing_after_a_reclaim_changes_nothing(url: str) -> None:
     async def story(shop: Workshop) -> None:
         key, lost, _ = await lose(shop)
         before = await shop.live(key)
-        assert await shop.worker(1).release([lost]) == 0
+        assert await shop.worker(1).claiming.release([lost]) == 0
         await unchanged(shop, key, before)
 
     play(url, story)
@@ -154,9 +156,9 @@ def test_of_a_batch_only_the_lost_part_is_reported_lost(url: str) -> None:
         _, lost, held = await lose(shop)
         await shop.once()
         [mine] = await shop.claim(shop.worker(1))
-        assert await shop.worker(1).finish([shop.finish(lost), shop.finish(mine)]) == [lost]
+        assert await shop.worker(1).settling.finish([shop.finish(lost), shop.finish(mine)]) == [lost]
         assert [row["state"] for row in await shop.past(mine.key)] == ["succeeded"]
-        assert await shop.worker(2).finish([shop.finish(held)]) == []
+        assert await shop.worker(2).settling.finish([shop.finish(held)]) == []
 
     play(url, story)
 
@@ -167,8 +169,8 @@ def test_settling_again_after_a_lost_answer_is_not_reported_lost_and_leaves_one_
         worker = shop.worker(1)
         [claim] = await shop.claim(worker)
         for _ in range(3):
-            assert await worker.finish([shop.finish(claim)]) == []
-            assert await worker.succeed([claim], shop.time.now()) == []
+            assert await worker.settling.finish([shop.finish(claim)]) == []
+            assert await worker.settling.succeed([claim], shop.time.now()) == []
         assert len(await shop.past(key)) == 1
 
     play(url, story)
@@ -179,11 +181,11 @@ def test_a_start_waits_for_no_other_statement(url: str) -> None:
         await shop.once(SECOND)
         one = await open_database(url, name="one", size=1, pinned=True)
         own = await open_database(url, name="own", size=1, pinned=True)
-        queue = PostgresQueue(one, 1, CLAIM_TTL, starting=own)
+        queue = whole_queue(one, 1, CLAIM_TTL, starts=own)
         claims = await shop.claim(queue)
         async with one.connection():
-            assert await queue.start([]) == []
-            assert await queue.start(claims) == claims
+            assert await queue.starting.start([]) == []
+            assert await queue.starting.start(claims) == claims
         await one.close()
         await own.close()
 
@@ -196,10 +198,10 @@ def test_starting_again_after_a_lost_answer_grants_the_same_start(url: str) -> N
         worker = shop.worker(1)
         [claim] = await shop.claim(worker)
         await shop.time.advance_to(key.fire_at)
-        assert await worker.start([claim]) == [claim]
+        assert await worker.starting.start([claim]) == [claim]
         first = claim.started_at
         await shop.time.advance(SECOND)
-        assert await worker.start([claim]) == [claim]
+        assert await worker.starting.start([claim]) == [claim]
         assert claim.started_at == first == key.fire_at
 
     play(url, story)
@@ -214,10 +216,10 @@ def test_passing_a_gate_again_after_a_lost_answer_grants_the_same_start_and_take
         worker = shop.worker(await shop.leases.register("node", ["worker"], "1"))
         claims = await shop.claim(worker)
         now = shop.time.now()
-        assert [claim.key for claim in await worker.start_gated(claims, now)] == [key]
-        assert [claim.key for claim in await worker.start_gated(claims, now)] == [key]
+        assert [claim.key for claim in await worker.starting.start_gated(claims, now)] == [key]
+        assert [claim.key for claim in await worker.starting.start_gated(claims, now)] == [key]
         assert await shop.count("slots WHERE node_id IS NOT NULL") == 1
-        await worker.finish([shop.finish(claims[0])])
+        await worker.settling.finish([shop.finish(claims[0])])
         await worker.slots.give_back_all()
         assert await shop.count("slots WHERE node_id IS NOT NULL") == 0
 
@@ -229,12 +231,12 @@ def test_an_execution_asked_to_stop_is_told_so_by_its_heartbeat_and_never_tried_
         key = await shop.once()
         worker = shop.worker(1)
         [claim] = await shop.claim(worker)
-        assert await worker.extend([claim]) == ([], [])
+        assert await worker.claiming.extend([claim]) == ([], [])
         assert (await shop.executions.cancel(1, key, "enough")).answer is CancelResult.REQUESTED
-        assert await worker.extend([claim]) == ([], [claim])
+        assert await worker.claiming.extend([claim]) == ([], [claim])
         again = shop.again(claim)
-        assert await worker.retry([again]) == [again]
-        assert await worker.finish([again.stopped]) == []
+        assert await worker.settling.retry([again]) == [again]
+        assert await worker.settling.finish([again.stopped]) == []
         assert [row["state"] for row in await shop.past(key)] == ["cancelled"]
 
     play(url, story)
@@ -247,8 +249,8 @@ def test_an_execution_called_off_before_its_start_does_not_start(url: str) -> No
         claims = await shop.claim(worker)
         assert (await shop.executions.cancel(1, key, "enough")).answer is CancelResult.CANCELLED
         await shop.time.advance(SECOND)
-        assert await worker.start(claims) == []
-        assert await worker.extend(claims) == (claims, [])
+        assert await worker.starting.start(claims) == []
+        assert await worker.claiming.extend(claims) == (claims, [])
 
     play(url, story)
 
@@ -260,7 +262,7 @@ def test_what_would_fire_past_its_latest_start_does_not_start_before_it(url: str
         worker = shop.worker(1)
         first, second = sorted(await shop.claim(worker), key=lambda claim: claim.start_by or 0)
         await shop.plain.execute("UPDATE executions SET run_at = run_at + interval '2 seconds'")  # postponed
-        assert await worker.start([first, second]) == [second]
+        assert await worker.starting.start([first, second]) == [second]
 
     play(url, story)
 
@@ -271,7 +273,7 @@ def test_what_is_past_its_latest_start_does_not_start(url: str) -> None:
         worker = shop.worker(1)
         claims = await shop.claim(worker)
         await shop.time.advance(3 * SECOND)
-        assert await worker.start(claims) == []
+        assert await worker.starting.start(claims) == []
 
     play(url, story)
 
@@ -284,8 +286,8 @@ def test_what_is_put_back_without_a_call_was_never_started(url: str) -> None:
             msgspec.structs.replace(shop.again(claim), run_at=claim.run_at, record=None, waits_for=waits_for)
             for claim, waits_for in zip(await shop.claim(worker), (None, "host"), strict=True)
         ]
-        assert len(await worker.start([again.claim for again in agains])) == 2
-        assert await worker.postpone(agains) == []
+        assert len(await worker.starting.start([again.claim for again in agains])) == 2
+        assert await worker.settling.postpone(agains) == []
         rows = [await shop.live(again.claim.key) for again in agains]
         assert [row["waits_for"] for row in rows] == [None, "host"]
         assert {(row["run_at"], row["started_at"], row["attempt"]) for row in rows} == {
@@ -300,7 +302,7 @@ def test_released_claims_are_there_for_others_at_once_and_started_ones_stay(url:
     async def story(shop: Workshop) -> None:
         ahead, running = await shop.once(SECOND), await shop.once()
         claims = await shop.claim(shop.worker(1))
-        assert await shop.worker(1).release(claims) == 1
+        assert await shop.worker(1).claiming.release(claims) == 1
         assert [claim.key for claim in await shop.claim(shop.worker(2))] == [ahead]
         assert (await shop.live(running))["node_id"] == 1
 
@@ -329,7 +331,7 @@ def test_what_a_vanished_worker_held_for_later_goes_back_at_once_and_what_it_sta
         assert (await shop.live(ahead))["claim_token"] is None
         assert [(await shop.live(key))["node_id"] for key in (running, kept)] == [1, 2]
         await shop.time.advance(SECOND)
-        assert await shop.worker(1).start([claim for claim in held if claim.key == ahead]) == []
+        assert await shop.worker(1).starting.start([claim for claim in held if claim.key == ahead]) == []
         assert [claim.key for claim in await shop.claim(shop.worker(2))] == [ahead]
         assert (await guard.run_once(shop.time.now())).done == 0
 
@@ -344,9 +346,9 @@ def test_what_ended_by_a_clock_that_is_behind_did_not_end_before_it_began(url: s
             "UPDATE executions SET overlap = 'queue' WHERE job_id = $1", solo.job_id
         )  # as the planner does for recurring jobs
         claims = {claim.key: claim for claim in await shop.claim(worker)}
-        await worker.succeed([claims[plain]], behind)
-        await worker.finish([Finish(claims[told], State.DEAD, behind)])
-        await worker.succeed([claims[solo]], behind)
+        await worker.settling.succeed([claims[plain]], behind)
+        await worker.settling.finish([Finish(claims[told], State.DEAD, behind)])
+        await worker.settling.succeed([claims[solo]], behind)
         for key in (plain, told, solo):
             [row] = await shop.past(key)
             assert row["finished_at"] == row["started_at"]
@@ -361,7 +363,7 @@ def test_a_heartbeat_keeps_a_claim_past_its_first_deadline(url: str) -> None:
         [claim] = await shop.claim(worker)
         for _ in range(5):
             await shop.time.advance(8 * SECOND)
-            assert await worker.extend([claim]) == ([], [])
+            assert await worker.claiming.extend([claim]) == ([], [])
             assert await reclaim(shop) == (0, 0)
         assert claim.deadline_at == shop.time.now() + CLAIM_TTL * SECOND
 
@@ -413,7 +415,7 @@ def test_a_settlement_at_the_last_moment_waits_for_the_reclaimer_and_then_is_los
 
         taking_back = asyncio.create_task(take_back_slowly())
         await looking.wait()
-        settling = asyncio.create_task(worker.finish([shop.finish(claim)]))
+        settling = asyncio.create_task(worker.settling.finish([shop.finish(claim)]))
         await somebody_waits_for_a_lock(shop)
         assert not settling.done()
         going_on.set()
@@ -433,7 +435,9 @@ async def somebody_waits_for_a_lock(shop: Workshop) -> None:
 def reclaimer(shop: Workshop) -> Reclaimer:
     leases = Leases(shop.time.clock, 1000.0)
     leases.renewed({0: 1}, shop.time.clock.monotonic())
-    return Reclaimer(shop.worker(9), leases, Telemetry(), Failpoints(), claim_ttl=10)
+    return Reclaimer(
+        shop.worker(9).reclaiming, shop.worker(9).healing, leases, Telemetry(), Failpoints(), claim_ttl=10
+    )
 
 
 def test_a_lost_attempt_is_recorded_and_tried_again_until_the_policy_ends_it(url: str) -> None:
@@ -481,8 +485,14 @@ def test_only_the_holder_of_the_first_shard_reclaims(url: str) -> None:
         await shop.once()
         await shop.claim(shop.worker(1))
         await shop.time.advance(PAST_THE_DEADLINE)
+        queue = shop.worker(9)
         idle = Reclaimer(
-            shop.worker(9), Leases(shop.time.clock, 10.0), Telemetry(), Failpoints(), claim_ttl=10
+            queue.reclaiming,
+            queue.healing,
+            Leases(shop.time.clock, 10.0),
+            Telemetry(),
+            Failpoints(),
+            claim_ttl=10,
         )
         assert (await idle.run_once(shop.time.now())).done == 0
         assert (await reclaimer(shop).run_once(shop.time.now())).done == 1
@@ -501,7 +511,7 @@ def test_the_verdict_about_an_overdue_claim_sees_what_was_claimed(url: str) -> N
             seen.append(overdue)
             return Requeue(overdue, shop.time.now(), None)
 
-        await shop.worker(9).reclaim(10, judge)
+        await shop.worker(9).reclaiming.reclaim(10, judge)
         [overdue] = seen
         assert (overdue.key, overdue.token, overdue.node_id) == (key, claim.token, 3)
         assert msgspec.json.decode(overdue.policies or "", type=Policies).retry.max_attempts == 7
@@ -519,7 +529,7 @@ def test_what_was_claimed_ahead_for_a_tenant_does_not_start_once_it_is_suspended
             "default", TenantState.SUSPENDED, "has not paid", Origin("key", "request", "here")
         )
         await shop.time.advance(SECOND)
-        assert await worker.start(claims) == []
+        assert await worker.starting.start(claims) == []
         row = await shop.live(key)
         assert (row["claim_token"], row["started_at"]) == (None, None)
 

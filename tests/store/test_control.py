@@ -1,4 +1,5 @@
-"""What changes to a job do to its fire times: nothing is lost, nothing comes twice, the misfire policy holds."""
+"""What changes to a job do to its fire times: nothing is lost, nothing comes twice, the misfire policy
+holds."""
 
 from collections.abc import Iterator
 from uuid import UUID
@@ -186,7 +187,8 @@ def test_skip_next_leaves_out_exactly_the_next_fire(url: str, planned: bool) -> 
 def test_a_pause_after_a_change_of_schedule_brings_back_no_time_that_neither_schedule_named(
     url: str, seconds: int
 ) -> None:
-    """Fires of the old schedule still wait for their turn when the job, which has a new one by now, is paused."""
+    """Fires of the old schedule still wait for their turn when the job, which has a new one by now, is
+    paused."""
 
     async def story(engine: Engine) -> None:
         engine.calls.lasts = lambda claim: 5 * MINUTE if claim.fire_at == NOON + MINUTE else 0
@@ -315,7 +317,8 @@ def test_a_month_of_pause_is_foretold_whole_and_recorded_as_paused(url: str, cro
         await engine.time.advance_to(NOON + 30 * DAY + 30 * SECOND)
         missed = 30 * (24 * 60 if cron == "* * * * *" else 24)
         done = await engine.pausing.resume(TENANT, job_id, engine.time.now())
-        # The last one is within its grace; the one before, if it is not too old, is the latest that was missed.
+        # The last one is within its grace; the one before, if it is not too old, is the latest that was
+        # missed.
         run = [NOON + 30 * DAY - MINUTE, NOON + 30 * DAY] if cron == "* * * * *" else [NOON + 30 * DAY]
         assert [fire.at for fire in done.fires] == run
         assert sum(skip.count for skip in done.skips) == missed - len(run)

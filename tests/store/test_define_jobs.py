@@ -1,4 +1,5 @@
-"""Many jobs in one statement: names that must be their own, names that need not, and what the audit log says."""
+"""Many jobs in one statement: names that must be their own, names that need not, and what the audit log
+says."""
 
 from collections.abc import Iterator
 

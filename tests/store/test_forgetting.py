@@ -2,11 +2,11 @@
 
 from tests.simulation.virtual_time import START
 from tests.simulation.workshop import TENANT, Workshop, play
+from tests.support.queues import WholeQueue
 from tocsin.clock import VirtualClock
 from tocsin.domain.instant import DAY, HOUR, MINUTE, Instant, Span
 from tocsin.domain.lifecycle import State
 from tocsin.domain.policy import Limit, Policies
-from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.forgetter import Forgetter, rest_after
 from tocsin.scheduler.leaser import Leases
 from tocsin.scheduler.retention import Retention
@@ -53,7 +53,7 @@ async def _end(shop: Workshop, state: State = State.SUCCEEDED) -> None:
     node = await shop.leases.register("worker", ("worker",), "test")
     worker = shop.worker(node)
     while claims := await shop.claim(worker):
-        await worker.finish([shop.finish(claim, state) for claim in claims])
+        await worker.settling.finish([shop.finish(claim, state) for claim in claims])
 
 
 def test_one_offs_are_forgotten_as_fast_as_they_ended_however_many(url: str) -> None:
@@ -278,11 +278,11 @@ async def _tend(shop: Workshop) -> None:
     await retention.run_once(shop.time.now())
 
 
-async def _run_gated(shop: Workshop, worker: PostgresQueue) -> int:
+async def _run_gated(shop: Workshop, worker: WholeQueue) -> int:
     """Start and end what is due under a limit. Returns how much that was."""
     await shop.plain.execute("UPDATE nodes SET expires_at = 'infinity'")
-    started = await worker.start_gated(await shop.claim(worker), shop.time.now())
-    await worker.succeed(started, shop.time.now())
+    started = await worker.starting.start_gated(await shop.claim(worker), shop.time.now())
+    await worker.settling.succeed(started, shop.time.now())
     return len(started)
 
 

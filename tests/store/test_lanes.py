@@ -1,5 +1,5 @@
-"""Workers know the lanes: new ones are found by the next look, unused ones go, and nothing that is ready lies in a lane that
-nobody knows."""
+"""Workers know the lanes: new ones are found by the next look, unused ones go, and nothing that is ready lies
+in a lane that nobody knows."""
 
 import asyncio
 from typing import Any
@@ -10,18 +10,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.simulation.workshop import CLAIM_TTL, Workshop, play
+from tests.support.queues import WholeQueue, queue_statement, whole_queue
 from tocsin.db.pool import open_database
-from tocsin.db.statements import statement
+from tocsin.domain.cells import CELL
 from tocsin.domain.ids import new_job_id
 from tocsin.domain.instant import HOUR, MINUTE, SECOND
+from tocsin.queue.claiming.unused_lanes import Removal, UnusedLanes
 from tocsin.queue.claims import Claim
 from tocsin.queue.lanes import Lane
-from tocsin.queue.postgres import PostgresQueue
-from tocsin.queue.unused_lanes import Removal, UnusedLanes
 
 _ENTER = """
-INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at)
-VALUES (0, $1, tocsin_now(), 1, $2, 5, tocsin_now(), tocsin_now())
+INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, route)
+VALUES (0, $1, tocsin_now(), 1, $2, 5, tocsin_now(), tocsin_now(), 'noop')
 """
 
 
@@ -30,9 +30,9 @@ async def enter(session: Any, shop: Workshop, queue: str) -> None:
     await session.execute(_ENTER, new_job_id(shop.time.now()), queue)
 
 
-async def shown(shop: Workshop, worker: PostgresQueue) -> set[str]:
+async def shown(shop: Workshop, worker: WholeQueue) -> set[str]:
     """Queues in which a look finds something."""
-    return {view.lane.queue for view in await worker.peek(shop.time.now())}
+    return {view.lane.queue for view in await worker.looking.look(shop.time.now())}
 
 
 def test_a_lane_that_is_new_is_found_by_the_next_look(url: str) -> None:
@@ -76,7 +76,7 @@ def test_a_look_costs_one_query_unless_a_lane_is_new(url: str, monkeypatch: pyte
             if queue:
                 await shop.once(queue=queue)
             queries.clear()
-            await worker.peek(shop.time.now())
+            await worker.looking.look(shop.time.now())
             counts.append(len(queries))
         assert counts == [2, 1, 2, 1, 1]
 
@@ -85,11 +85,11 @@ def test_a_look_costs_one_query_unless_a_lane_is_new(url: str, monkeypatch: pyte
 
 def test_a_worker_probes_only_the_queues_that_it_serves(url: str) -> None:
     async def story(shop: Workshop) -> None:
-        worker = PostgresQueue(shop.database, 1, CLAIM_TTL, queues=["mail"])
+        worker = whole_queue(shop.database, 1, CLAIM_TTL, queues=["mail"])
         await shop.once()
         await shop.once(queue="mail")
         assert await shown(shop, worker) == {"mail"}
-        assert worker.directory.lanes == [Lane("mail", 5, 1)]
+        assert worker.looking.directory.lanes == [Lane("mail", 5, 1, "noop")]
 
     play(url, story)
 
@@ -99,7 +99,7 @@ def test_a_look_tells_what_a_tenant_weighs_of_which_nothing_is_queued(url: str) 
         worker = shop.worker(1)
         await shop.plain.execute("UPDATE tenants SET weight = 4")
         assert await shown(shop, worker) == set()
-        assert worker.weights == {1: 4}
+        assert worker.looking.weights == {1: 4}
 
     play(url, story)
 
@@ -107,15 +107,17 @@ def test_a_look_tells_what_a_tenant_weighs_of_which_nothing_is_queued(url: str) 
 def test_a_look_compares_no_lane_with_another(url: str) -> None:
     async def story(shop: Workshop) -> None:
         await shop.plain.execute(
-            "INSERT INTO lanes (cell, queue, priority, tenant_id) SELECT 0, 'q' || n, 5, 1 FROM generate_series(1, 500) AS n"
+            "INSERT INTO lanes (cell, queue, priority, tenant_id, route) SELECT 0, 'q' || n, 5, 1, 'noop' FROM generate_series(1, 500) AS n"
         )
         worker = shop.worker(1)
-        await worker.peek(shop.time.now())
-        directory = worker.directory
-        text = "EXPLAIN (ANALYZE, FORMAT JSON) " + statement("tocsin.queue", "peek")
+        await worker.looking.look(shop.time.now())
+        directory = worker.looking.directory
         async with shop.database.connection() as connection:
             marks = [0] * len(directory.lanes)
-            rows = await connection.fetch(text, 0, *directory.columns, marks, 0, 5, directory.new_from)
+            text, *values = queue_statement("look").given(
+                cell=0, **directory.columns, marks=marks, far=0, crowd=5, new_from=directory.new_from
+            )
+            rows = await connection.fetch(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}", *values)
         [top] = msgspec.json.decode(rows[0][0])
         assert len(directory.lanes) == 500
         assert _rows_compared(top["Plan"]) == 0
@@ -130,19 +132,19 @@ def _rows_compared(plan: dict[str, Any]) -> int:
 
 def test_lanes_that_nothing_used_for_an_hour_go_and_those_with_something_live_stay(url: str) -> None:
     async def story(shop: Workshop) -> None:
-        worker, unused = shop.worker(1), UnusedLanes(shop.database)
+        worker, unused = shop.worker(1), UnusedLanes(shop.database, CELL)
         done, waiting, running = ("done", "waiting", "running")
         for queue in (done, running):
             await shop.once(queue=queue)
         await shop.once(24 * HOUR, queue=waiting)
         claims = {claim.queue: claim for claim in await shop.claim(worker)}
-        await worker.finish([shop.finish(claims[done])])
+        await worker.settling.finish([shop.finish(claims[done])])
         await shop.time.advance(59 * MINUTE)
         assert await unused.remove(10) == Removal(0, 0)
         await shop.time.advance(2 * MINUTE)
         assert await unused.remove(10) == Removal(3, 1)
         assert await unused.remove(10) == Removal(0, 0), "those that are used are not searched again at once"
-        await worker.retry([shop.again(claims[running], 0)])
+        await worker.settling.retry([shop.again(claims[running], 0)])
         await shop.time.advance(SECOND)
         assert await shown(shop, shop.worker(2)) == {waiting, running}
 
@@ -151,10 +153,10 @@ def test_lanes_that_nothing_used_for_an_hour_go_and_those_with_something_live_st
 
 def test_what_enters_a_lane_keeps_it(url: str) -> None:
     async def story(shop: Workshop) -> None:
-        worker, unused = shop.worker(1), UnusedLanes(shop.database)
+        worker, unused = shop.worker(1), UnusedLanes(shop.database, CELL)
         for _ in range(5):
             await shop.once()
-            await worker.finish([shop.finish(claim) for claim in await shop.claim(worker)])
+            await worker.settling.finish([shop.finish(claim) for claim in await shop.claim(worker)])
             await shop.time.advance(40 * MINUTE)
             assert await unused.remove(10) == Removal(0, 0)
         await shop.time.advance(21 * MINUTE)
@@ -165,14 +167,14 @@ def test_what_enters_a_lane_keeps_it(url: str) -> None:
 
 def test_a_lane_that_went_and_came_again_is_found_by_workers_that_knew_it_and_by_others(url: str) -> None:
     async def story(shop: Workshop) -> None:
-        worker, unused = shop.worker(1), UnusedLanes(shop.database)
+        worker, unused = shop.worker(1), UnusedLanes(shop.database, CELL)
         await shop.once()
         [claim] = await shop.claim(worker)
-        await worker.finish([shop.finish(claim)])
+        await worker.settling.finish([shop.finish(claim)])
         await shop.time.advance(2 * HOUR)
         assert await unused.remove(10) == Removal(1, 1)
         assert await shown(shop, worker) == set()
-        assert worker.directory.lanes == [], "everything is read again now and then"
+        assert worker.looking.directory.lanes == [], "everything is read again now and then"
         await shop.once()
         for knowing in (worker, shop.worker(2)):
             assert await shown(shop, knowing) == {"default"}
@@ -185,7 +187,7 @@ async def idle_lane(shop: Workshop) -> None:
     worker = shop.worker(1)
     await shop.once()
     claims: list[Claim] = await shop.claim(worker)
-    await worker.finish([shop.finish(claim) for claim in claims])
+    await worker.settling.finish([shop.finish(claim) for claim in claims])
     await shop.time.advance(2 * HOUR)
 
 
@@ -194,8 +196,8 @@ def test_a_lane_is_not_removed_while_something_enters_it(url: str) -> None:
         await idle_lane(shop)
         async with shop.plain.transaction() as session:
             await enter(session, shop, "default")
-            assert await UnusedLanes(shop.database).remove(10) == Removal(0, 0)
-        assert await UnusedLanes(shop.database).remove(10) == Removal(0, 0)
+            assert await UnusedLanes(shop.database, CELL).remove(10) == Removal(0, 0)
+        assert await UnusedLanes(shop.database, CELL).remove(10) == Removal(0, 0)
         assert await shown(shop, shop.worker(2)) == {"default"}
 
     play(url, story)
@@ -205,14 +207,16 @@ def test_what_enters_a_lane_while_it_is_being_removed_makes_it_again(url: str) -
     async def story(shop: Workshop) -> None:
         await idle_lane(shop)
         async with shop.database.transaction() as session:
-            rows = await session.fetch(statement("tocsin.queue", "hold_unused_lanes"), 0, 10)
-            assert [tuple(row) for row in rows] == [("default", 5, 1)]
+            rows = await session.fetch(*queue_statement("hold_unused_lanes").given(cell=0, limit=10))
+            assert [tuple(row) for row in rows] == [("default", 5, 1, "noop")]
             entering = asyncio.create_task(enter(shop.plain, shop, "default"))
             while not entering.done() and not await _waits_for_a_lock(shop):
                 await asyncio.sleep(0)
             assert not entering.done(), "nothing keeps it from entering a lane that is about to go"
             row = await session.fetchrow(
-                statement("tocsin.queue", "remove_unused_lanes"), 0, ["default"], [5], [1]
+                *queue_statement("remove_unused_lanes").given(
+                    cell=0, queues=["default"], priorities=[5], tenant_ids=[1], routes=["noop"]
+                )
             )
             assert row["removed"] == 1
         await entering
@@ -231,15 +235,14 @@ async def _waits_for_a_lock(shop: Workshop) -> bool:
 @given(st.lists(st.integers(0, 2**53), min_size=1, max_size=200))
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_mark_arrives_to_the_microsecond(url: str, marks: list[int]) -> None:
-    """One microsecond more, and what is first in its lane would not be seen. Marks lie behind the clock: this is enough until 2255."""
+    """One microsecond more, and what is first in its lane would not be seen. Marks lie behind the clock: this
+    is enough until 2255."""
 
     async def ask() -> list[Any]:
         database = await open_database(url, name="test", size=1)
         try:
             text = "SELECT 'epoch'::timestamptz + m * interval '1 microsecond' AS at FROM unnest($1::bigint[]) AS m"
-            assert "'epoch'::timestamptz + a.mark * interval '1 microsecond'" in statement(
-                "tocsin.queue", "peek"
-            )
+            assert "'epoch'::timestamptz + a.mark * interval '1 microsecond'" in queue_statement("look").text
             return [row["at"] for row in await database.fetch(text, marks)]
         finally:
             await database.close()

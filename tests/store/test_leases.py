@@ -1,4 +1,5 @@
-"""Leases on shards, fact by fact: one owner by the database's clock, epochs that only grow, trust that ends early."""
+"""Leases on shards, fact by fact: one owner by the database's clock, epochs that only grow, trust that ends
+early."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,8 +1,9 @@
-"""Random walks over the lifecycle with the product's real operations, compared step by step with the one table.
+"""Random walks over the lifecycle with the product's real operations, compared step by step with the one
+table.
 
-The model knows only `TRANSITIONS`, the tokens that were handed out and the virtual time. Every operation is tried
-in every situation, with claims that are still good and with claims that were lost: what the table does not allow
-must be refused and must change nothing.
+The model knows only `TRANSITIONS`, the tokens that were handed out and the virtual time. Every operation is
+tried in every situation, with claims that are still good and with claims that were lost: what the table does
+not allow must be refused and must change nothing.
 """
 
 import asyncio
@@ -205,7 +206,7 @@ class LifecycleWalk(RuleBasedStateMachine):
         claim, model, mine = self.pick(choice)
         if claim.run_at > self.now:
             return
-        granted = self.do(self.workers[worker].start([claim]))
+        granted = self.do(self.workers[worker].starting.start([claim]))
         if mine and model.state is State.CLAIMED:
             assert granted == [claim]
             self.step(model, Event.START)
@@ -217,7 +218,7 @@ class LifecycleWalk(RuleBasedStateMachine):
     def finish(self, choice: int, event: Event) -> None:
         claim, model, mine = self.pick(choice)
         before = self.do(self.shop.past(model.key))
-        self.do(self.workers[0].finish([self.shop.finish(claim, ENDINGS[event])]))
+        self.do(self.workers[0].settling.finish([self.shop.finish(claim, ENDINGS[event])]))
         if mine and model.state is not None and after(model.state, event) is not None:
             self.step(model, event)
         else:
@@ -227,7 +228,7 @@ class LifecycleWalk(RuleBasedStateMachine):
     @rule(choice=choices)
     def succeed(self, choice: int) -> None:
         claim, model, mine = self.pick(choice)
-        self.do(self.workers[0].succeed([claim], self.now))
+        self.do(self.workers[0].settling.succeed([claim], self.now))
         if mine and model.state is State.RUNNING:
             self.step(model, Event.SUCCEED)
 
@@ -236,7 +237,7 @@ class LifecycleWalk(RuleBasedStateMachine):
     def retry(self, choice: int) -> None:
         claim, model, mine = self.pick(choice)
         again = self.shop.again(claim)
-        left = self.do(self.workers[0].retry([again]))
+        left = self.do(self.workers[0].settling.retry([again]))
         if mine and model.state is State.RUNNING and not model.stop_asked:
             assert left == []
             self.step(model, Event.RETRY)
@@ -250,7 +251,7 @@ class LifecycleWalk(RuleBasedStateMachine):
     def postpone(self, choice: int) -> None:
         claim, model, mine = self.pick(choice)
         again = msgspec.structs.replace(self.shop.again(claim), record=None)
-        left = self.do(self.workers[0].postpone([again]))
+        left = self.do(self.workers[0].settling.postpone([again]))
         if mine and not model.stop_asked:
             assert left == []
             self.step(model, Event.RELEASE)
@@ -262,7 +263,7 @@ class LifecycleWalk(RuleBasedStateMachine):
     @rule(choice=choices)
     def release(self, choice: int) -> None:
         claim, model, mine = self.pick(choice)
-        given = self.do(self.workers[0].release([claim]))
+        given = self.do(self.workers[0].claiming.release([claim]))
         if mine and model.state is State.CLAIMED:
             assert given == 1
             self.step(model, Event.RELEASE)
@@ -274,7 +275,7 @@ class LifecycleWalk(RuleBasedStateMachine):
     @rule(choice=choices)
     def extend(self, choice: int) -> None:
         claim, model, mine = self.pick(choice)
-        lost, cancelled = self.do(self.workers[0].extend([claim]))
+        lost, cancelled = self.do(self.workers[0].claiming.extend([claim]))
         assert lost == ([] if mine else [claim])
         assert cancelled == ([claim] if mine and model.stop_asked else [])
         if mine:
@@ -285,7 +286,14 @@ class LifecycleWalk(RuleBasedStateMachine):
         self.do(self.shop.time.advance(round(seconds * SECOND)))
         leases = Leases(self.shop.time.clock, 1000.0)
         leases.renewed({0: 1}, self.shop.time.clock.monotonic())
-        part = Reclaimer(self.workers[1], leases, Telemetry(), Failpoints(), claim_ttl=10)
+        part = Reclaimer(
+            self.workers[1].reclaiming,
+            self.workers[1].healing,
+            leases,
+            Telemetry(),
+            Failpoints(),
+            claim_ttl=10,
+        )
         overdue = [m for m in self.models if m.token is not None and m.deadline <= self.now]
         assert self.do(part.run_once(self.now)).done == len(overdue)
         for model in overdue:

@@ -1,4 +1,5 @@
-"""Limits by key hold over all workers: never more at once than allowed, never faster, and nothing waits for ever."""
+"""Limits by key hold over all workers: never more at once than allowed, never faster, and nothing waits for
+ever."""
 
 import asyncio
 from collections import Counter
@@ -16,13 +17,14 @@ from tests.support.limits import (
     with_idle_slots,
     workers,
 )
+from tests.support.queues import WholeQueue
 from tocsin.clock import system_now
 from tocsin.domain.instant import SECOND
 from tocsin.domain.policy import Limit, Overlap
 from tocsin.queue.claims import Claim, Finish
-from tocsin.queue.gate import Gate
-from tocsin.queue.postgres import PostgresQueue
-from tocsin.worker.slot_keeper import SlotKeeper
+from tocsin.queue.starting import gate
+from tocsin.queue.starting.parking import park
+from tocsin.worker.slot_returner import SlotReturner
 
 
 class Watch:
@@ -44,7 +46,7 @@ class Watch:
         self.done[claim.limit_key] += 1
 
 
-async def work(queue: PostgresQueue, watch: Watch, left: list[int]) -> None:
+async def work(queue: WholeQueue, watch: Watch, left: list[int]) -> None:
     """Claim, start, and finish after a moment, until everything is done."""
     while left[0] > 0:
         claimed, started = await claim_and_start(queue, 20)
@@ -52,9 +54,10 @@ async def work(queue: PostgresQueue, watch: Watch, left: list[int]) -> None:
             watch.began(one)
         for one in started:
             await asyncio.sleep(0)
-            # Not running any more from the moment its end is on its way: the slot may be taken before we hear back.
+            # Not running any more from the moment its end is on its way: the slot may be taken before we hear
+            # back.
             watch.ended(one)
-            assert await queue.finish([Finish(one, "succeeded", system_now())]) == []
+            assert await queue.settling.finish([Finish(one, "succeeded", system_now())]) == []
             left[0] -= 1
         if not claimed:
             await queue.slots.give_back_wanted()
@@ -83,12 +86,12 @@ def test_what_is_not_used_goes_back_at_once_to_who_waits_and_after_a_while_anywa
             await add(database, Limit("one", max_parallel=1), 2)
             one, other = await workers(database, 2)
             _, started = await claim_and_start(one, 1)
-            assert await one.succeed(started, system_now()) == []
+            assert await one.settling.succeed(started, system_now()) == []
             assert await claim_and_start(other, 1) == (1, [])
             await one.slots.give_back_wanted()
             _, started = await claim_and_start(other, 1)
             assert len(started) == 1
-            assert await other.succeed(started, system_now()) == []
+            assert await other.settling.succeed(started, system_now()) == []
             await other.slots.give_back_unused()
             assert await held_slots(database, other) == 1, "it was used a moment ago"
             await other.slots.give_back_unused()
@@ -107,7 +110,7 @@ def test_a_lowered_limit_holds_for_slots_that_a_worker_has_already(url: str) -> 
             await add(database, Limit("k", max_parallel=2), 4)
             _, more = await claim_and_start(queue, 4)
             assert more == []
-            assert await queue.succeed(started, system_now()) == []
+            assert await queue.settling.succeed(started, system_now()) == []
             await database.execute("UPDATE executions SET run_at = tocsin_now()")
             _, more = await claim_and_start(queue, 4)
             assert sorted(claim.slot or 0 for claim in more) == [1, 2]
@@ -123,15 +126,14 @@ def test_a_slot_given_back_just_before_somebody_begins_to_wait_for_it_is_not_ove
             await add(database, Limit("one", max_parallel=1), 2)
             holder, refused = await workers(database, 2)
             _, started = await claim_and_start(holder, 1)
-            park = Gate._park
 
-            async def late(self: Gate, *args: Any) -> None:
+            async def late(*args: Any) -> None:
                 """Whoever has the slot ends between the refusal and the wait, and sees nobody waiting."""
                 if started:
-                    assert await holder.succeed([started.pop()], system_now()) == []
-                await park(self, *args)
+                    assert await holder.settling.succeed([started.pop()], system_now()) == []
+                await park(*args)
 
-            monkeypatch.setattr(Gate, "_park", late)
+            monkeypatch.setattr(gate, "park", late)
             assert await claim_and_start(refused, 1) == (1, [])
             assert not started
             await holder.slots.give_back_wanted()  # as the notice makes it do
@@ -150,9 +152,9 @@ def test_who_gets_no_slot_does_not_keep_its_job_waiting_either(url: str) -> None
             _, started = await claim_and_start(queue, 1)
             assert len(started) == 1
             assert await claim_and_start(queue, 1) == (1, [])
-            floors = await database.fetch("SELECT job_id FROM executions WHERE has_floor")
+            floors = await database.fetch("SELECT job_id FROM executions WHERE has_turn")
             assert [row["job_id"] for row in floors] == [started[0].job_id]
-            assert await queue.succeed(started, system_now()) == []
+            assert await queue.settling.succeed(started, system_now()) == []
             _, begun = await claim_and_start(queue, 1)
             assert len(begun) == 1
 
@@ -171,7 +173,7 @@ def test_starts_of_a_key_are_never_closer_than_its_rate(url: str) -> None:
                     _, started = await claim_and_start(queue, 10)
                     starts += [claim.started_at for claim in started if claim.started_at is not None]
                     for claim in started:
-                        await queue.finish([Finish(claim, "succeeded", system_now())])
+                        await queue.settling.finish([Finish(claim, "succeeded", system_now())])
                 await asyncio.sleep(0.002)
             # Places are 20 ms apart, the first not before we began; nobody starts before its place.
             assert all(start >= began + n * SECOND // 50 for n, start in enumerate(sorted(starts)))
@@ -186,10 +188,10 @@ def test_a_slot_taken_for_what_was_called_off_at_the_last_moment_is_free_again(u
             [queue] = await workers(database, 1)
             first, second = await claim(queue, 2)
             await database.execute("DELETE FROM executions WHERE job_id = $1", first.job_id)
-            assert await queue.start_gated([first], system_now()) == []
-            assert await queue.start_gated([second], system_now()) == [second]
+            assert await queue.starting.start_gated([first], system_now()) == []
+            assert await queue.starting.start_gated([second], system_now()) == [second]
             assert second.slot == 1
-            assert await queue.succeed([second], system_now()) == []
+            assert await queue.settling.succeed([second], system_now()) == []
             await queue.slots.give_back_all()
             assert await held_slots(database, queue) == 0
 
@@ -222,7 +224,7 @@ def test_a_claim_starts_what_the_worker_has_idle_slots_for_and_no_more(url: str)
             assert [claim.started_at for claim in await claim(other, 1)] == [None], (
                 "another's slots are not its own"
             )
-            assert await queue.succeed(started, system_now()) == []
+            assert await queue.settling.succeed(started, system_now()) == []
             assert await held_slots(database, queue) == 2
 
     uvloop.run(scenario())
@@ -252,15 +254,16 @@ def test_what_needs_a_slot_and_the_floor_gets_both_in_the_claim(url: str, overla
             [queue] = await workers(database, 1)
             await with_idle_slots(queue, 2)
             await add(database, Limit("k", max_parallel=2), 3, overlap)
-            # One-offs never overlap, so the store leaves the policy out of their executions; the statement does not care.
+            # One-offs never overlap, so the store leaves the policy out of their executions; the statement
+            # does not care.
             await database.execute("UPDATE executions SET overlap = $1", overlap.value)
             claims = await claim(queue, 3)
             started = [claim for claim in claims if claim.started_at is not None]
             assert len(started) == 2
-            floors = await database.fetch("SELECT job_id FROM executions WHERE has_floor")
+            floors = await database.fetch("SELECT job_id FROM executions WHERE has_turn")
             assert {row["job_id"] for row in floors} == {claim.job_id for claim in started}
-            assert await queue.succeed(started, system_now()) == []
-            assert await database.fetch("SELECT job_id FROM executions WHERE has_floor") == []
+            assert await queue.settling.succeed(started, system_now()) == []
+            assert await database.fetch("SELECT job_id FROM executions WHERE has_turn") == []
 
     uvloop.run(scenario())
 
@@ -273,9 +276,9 @@ def test_who_begins_to_wait_while_slots_are_offered_gets_one_when_the_claim_has_
             await add(database, Limit("one", max_parallel=1), 2)
             queue, other = await workers(database, 2)
             await with_idle_slots(queue, 1)
-            keeper = SlotKeeper(queue.slots)
+            keeper = SlotReturner(queue.slots)
             wakes: list[str] = []
-            queue.slots.taken = lambda: wakes.append("wake")
+            queue.slots.taken.connect(lambda: wakes.append("wake"))
             fetch = database.fetch
 
             async def meanwhile(query: str, *values: Any) -> list[Any]:

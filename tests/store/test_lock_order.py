@@ -1,5 +1,5 @@
-"""All statements take executions in one order, whatever order they are given: what holds a job's turn first, by job, then the
-rest by job and fire time. So no two of them ever wait for each other.
+"""All statements take executions in one order, whatever order they are given: what holds a job's turn first,
+by job, then the rest by job and fire time. So no two of them ever wait for each other.
 
 Each is stopped at the second of three rows: it must have the first, and must not have touched the third.
 """
@@ -13,10 +13,10 @@ import pytest
 
 from tests.support.overlap import Place, take, tell
 from tests.support.postgres import Cluster
+from tests.support.queues import WholeQueue
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import HOUR, SECOND
 from tocsin.queue.claims import Again, Claim, Finish
-from tocsin.queue.postgres import PostgresQueue
 from tocsin.store.control.cancelling import Cancelling
 from tocsin.store.control.firing import Firing
 from tocsin.store.control.pausing import Pausing
@@ -53,19 +53,19 @@ async def none_waits(place: Place) -> bool:
     return not await place.waiting_for_locks(1)
 
 
-def changes(place: Place, worker: PostgresQueue, claims: list[Claim]) -> dict[str, Change]:
+def changes(place: Place, worker: WholeQueue, claims: list[Claim]) -> dict[str, Change]:
     """What workers do to claims, given in the wrong order."""
     now = place.clock.now()
     started = [msgspec.structs.replace(claim, started_at=claim.started_at or now) for claim in claims]
     ended = [Finish(claim, "succeeded", now) for claim in started]
     return {
-        "start": lambda: worker.start(claims),
-        "release": lambda: worker.release(claims),
-        "extend": lambda: worker.extend(started),
-        "finish": lambda: worker.finish(ended),
-        "succeed": lambda: worker.succeed(started, now),
-        "retry": lambda: worker.retry([Again(end.claim, now, "{}", end) for end in ended]),
-        "postpone": lambda: worker.postpone([Again(end.claim, now, None, end) for end in ended]),
+        "start": lambda: worker.starting.start(claims),
+        "release": lambda: worker.claiming.release(claims),
+        "extend": lambda: worker.claiming.extend(started),
+        "finish": lambda: worker.settling.finish(ended),
+        "succeed": lambda: worker.settling.succeed(started, now),
+        "retry": lambda: worker.settling.retry([Again(end.claim, now, "{}", end) for end in ended]),
+        "postpone": lambda: worker.settling.postpone([Again(end.claim, now, None, end) for end in ended]),
     }
 
 
@@ -79,7 +79,7 @@ def test_plain_executions_are_taken_by_job_and_fire_time(url: str, way: str) -> 
         worker = await place.worker(1, claim_ttl=HOUR / SECOND)
         claims = await take(place, worker, 3, ahead=2 * HOUR)
         if way not in ("start", "release"):
-            assert len(await worker.start(claims)) == 3
+            assert len(await worker.starting.start(claims)) == 3
         claims.sort(key=lambda claim: claim.key, reverse=True)
         order = [
             ExecutionKey(one, times[0]),
@@ -107,9 +107,9 @@ def test_what_holds_a_turn_is_taken_before_everything_else(url: str, way: str) -
         ended = [Finish(waiting, "expired", now), Finish(other, "dead", now), Finish(holder, "dead", now)]
         key = ExecutionKey(solo, early)
         change = {
-            "extend": lambda: worker.extend([waiting, other, holder]),
-            "finish": lambda: worker.finish(ended),
-            "decide": lambda: worker.start_gated([waiting], place.clock.now()),
+            "extend": lambda: worker.claiming.extend([waiting, other, holder]),
+            "finish": lambda: worker.settling.finish(ended),
+            "decide": lambda: worker.starting.start_gated([waiting], place.clock.now()),
             "cancel job": lambda: Cancelling(place.database).cancel(1, solo, "no more"),
             "cancel": lambda: ExecutionStore(place.database).cancel(1, key, "no more"),
             "pause": lambda: Pausing(place.database, 45).pause(1, solo, None),

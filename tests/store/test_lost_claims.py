@@ -1,4 +1,5 @@
-"""The answer to a claim is lost: what it started is called all the same, once, and no attempt is counted that never began."""
+"""The answer to a claim is lost: what it started is called all the same, once, and no attempt is counted that
+never began."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ import uvloop
 
 from tests.support.limits import LANE, add, answers_lost, held_slots, opened
 from tests.support.limits import workers as nodes
+from tests.support.queues import WholeQueue
 from tocsin.clock import DatabaseClock
 from tocsin.db.pool import Database
 from tocsin.domain.errors import Unavailable
@@ -17,9 +19,9 @@ from tocsin.domain.instant import SECOND
 from tocsin.domain.policy import Limit
 from tocsin.failpoints import Failpoints
 from tocsin.queue.allotment import Allotment
-from tocsin.queue.postgres import PostgresQueue
 from tocsin.settings import Settings
 from tocsin.store.misfires import MisfireStore
+from tocsin.targets.noop.caller import NoopCaller
 from tocsin.telemetry import Telemetry
 from tocsin.worker.worker import Worker
 
@@ -27,10 +29,12 @@ from tocsin.worker.worker import Worker
 class Bed:
     """A worker whose parts run when the test says so."""
 
-    def __init__(self, database: Database, queue: PostgresQueue) -> None:
+    def __init__(self, database: Database, queue: WholeQueue) -> None:
         self.database, self.queue, self.clock = database, queue, DatabaseClock()
         parts = (self.clock, Settings(), Telemetry(), Failpoints())
-        self.worker = Worker(queue, {}, *parts, node_id=queue._node_id, misfires=MisfireStore(database))
+        self.worker = Worker(
+            queue, {"noop": NoopCaller()}, *parts, node_id=queue.node_id, misfires=MisfireStore(database)
+        )
 
     async def claim(self, later: int = 0) -> None:
         self.worker.claimer.forget_look()
@@ -107,18 +111,18 @@ def test_a_claim_that_is_committed_long_after_it_was_given_up_is_found(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(made: Bed) -> None:
-        claim, asked = made.queue.claim, []
+        claim, asked = made.queue.claiming.claim, []
 
         async def given_up(*arguments: Any) -> Any:
             asked.append(arguments)
             raise Unavailable("no answer in time")
 
-        monkeypatch.setattr(made.queue, "claim", given_up)
+        monkeypatch.setattr(made.queue.claiming, "claim", given_up)
         with pytest.raises(Unavailable):
             await made.claim()
         with pytest.raises(Unavailable):
             await made.claim(later=SECOND)
-        monkeypatch.setattr(made.queue, "claim", claim)
+        monkeypatch.setattr(made.queue.claiming, "claim", claim)
         await claim(*asked[0])
         await made.claim(later=12 * SECOND)
         await made.settle()
@@ -187,9 +191,9 @@ def test_slots_that_were_offered_to_a_claim_without_an_answer_are_in_use_by_what
 
     async def story(made: Bed) -> None:
         now = made.clock.now()
-        claims = await made.queue.claim([Allotment(LANE, 4)], now, 1, now)
-        started = await made.queue.start_gated(claims, now)
-        assert await made.queue.succeed(started, made.clock.now()) == []
+        claims = await made.queue.claiming.claim([Allotment(LANE, 4)], now, 1, now)
+        started = await made.queue.starting.start_gated(claims, now)
+        assert await made.queue.settling.succeed(started, made.clock.now()) == []
         await add(made.database, limit, 2)
         await lose_a_claim(made, monkeypatch)
         await made.claim()
@@ -212,17 +216,17 @@ def test_a_claim_that_was_never_made_is_asked_for_a_few_times_and_then_forgotten
             raise Unavailable("no answer in time")
 
         with monkeypatch.context() as patch:
-            patch.setattr(made.queue, "claim", given_up)
+            patch.setattr(made.queue.claiming, "claim", given_up)
             with pytest.raises(Unavailable):
                 await made.claim()
         asked: list[Any] = []
-        recall = made.queue.recall
+        recall = made.queue.claiming.recall
 
         async def noted(tokens: Any) -> Any:
             asked.append(tokens)
             return await recall(tokens)
 
-        monkeypatch.setattr(made.queue, "recall", noted)
+        monkeypatch.setattr(made.queue.claiming, "recall", noted)
         for second in range(120):
             await made.claim(later=second * SECOND)
         assert 2 <= len(asked) <= 12

@@ -1,4 +1,5 @@
-"""Limits by key hold when a worker is taken for dead, when it is not, and when answers about its slots are lost."""
+"""Limits by key hold when a worker is taken for dead, when it is not, and when answers about its slots are
+lost."""
 
 import asyncio
 from typing import Any
@@ -23,7 +24,7 @@ from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND
 from tocsin.domain.policy import Limit
 from tocsin.queue.claims import Claim, Finish
-from tocsin.worker.slot_keeper import SlotKeeper
+from tocsin.worker.slot_returner import SlotReturner
 
 
 def test_the_slot_of_a_lost_worker_comes_back_when_its_claim_is_over(url: str) -> None:
@@ -36,15 +37,15 @@ def test_the_slot_of_a_lost_worker_comes_back_when_its_claim_is_over(url: str) -
             assert len(started) == 1
             assert await claim_and_start(living, 1) == (1, [])  # the slot is taken, the other waits
             await vanish(database, dying)
-            assert await living.heal() == 0, "what runs under the slot may be running still"
-            while await living.reclaim(10, again) != (1, 0):
+            assert await living.healing.heal() == 0, "what runs under the slot may be running still"
+            while await living.reclaiming.reclaim(10, again) != (1, 0):
                 await asyncio.sleep(0.02)
-            assert await living.heal() == 1
+            assert await living.healing.heal() == 1
             begun: list[Claim] = []
             while not begun:
                 _, begun = await claim_and_start(living, 1)
             assert len(begun) == 1
-            late = await dying.finish([Finish(started[0], "succeeded", system_now())])
+            late = await dying.settling.finish([Finish(started[0], "succeeded", system_now())])
             assert late == started, "a late worker must not free a slot that is somebody else's"
             assert await held_slots(database, living) == 1
 
@@ -57,15 +58,15 @@ def test_a_worker_that_was_taken_for_dead_starts_nothing_on_slots_that_are_anoth
             await add(database, Limit("one", max_parallel=1), 4)
             frozen, other = await workers(database, 2)
             _, [first] = await claim_and_start(frozen, 1)
-            assert await frozen.succeed([first], system_now()) == []
+            assert await frozen.settling.succeed([first], system_now()) == []
             assert await held_slots(database, frozen) == 1, "it keeps the slot for the next"
             await vanish(database, frozen)
-            assert await other.heal() == 1
+            assert await other.healing.heal() == 1
             _, [second] = await claim_and_start(other, 1)
             # It comes back, and its node is in the fleet again.
             await database.execute("UPDATE nodes SET expires_at = 'infinity'")
             assert await claim_and_start(frozen, 1) == (1, []), "two run at once"
-            assert await other.succeed([second], system_now()) == []
+            assert await other.settling.succeed([second], system_now()) == []
             await other.slots.give_back_all()
             _, begun = await claim_and_start(frozen, 1)
             assert len(begun) == 1, "it does not know that it may go on"
@@ -79,9 +80,9 @@ def test_a_worker_that_was_taken_for_dead_goes_on_with_the_slots_that_nobody_has
             await add(database, Limit("two", max_parallel=2), 4)
             frozen, other = await workers(database, 2)
             _, [running, over] = await claim_and_start(frozen, 2)
-            assert await frozen.succeed([over], system_now()) == []
+            assert await frozen.settling.succeed([over], system_now()) == []
             await vanish(database, frozen)
-            assert await other.heal() == 0, "something of the key runs still"
+            assert await other.healing.heal() == 0, "something of the key runs still"
             await database.execute("UPDATE nodes SET expires_at = 'infinity'")
             _, [third] = await claim_and_start(frozen, 1)
             assert {running.slot, third.slot} == {1, 2}
@@ -99,10 +100,10 @@ def test_slots_of_which_the_answer_was_lost_are_found_again(
             [queue] = await workers(database, 1)
             claims = await claim(queue, 1)
             with answers_lost(database, monkeypatch, "lease_slots"), pytest.raises(Unavailable):
-                await queue.start_gated(claims, system_now())
+                await queue.starting.start_gated(claims, system_now())
             assert await held_slots(database, queue) == 1
-            assert await queue.start_gated(claims, system_now()) == claims
-            assert await queue.succeed(claims, system_now()) == []
+            assert await queue.starting.start_gated(claims, system_now()) == claims
+            assert await queue.settling.succeed(claims, system_now()) == []
             assert await held_slots(database, queue) == 1
             _, started = await claim_and_start(queue, 1)
             assert len(started) == 1
@@ -113,21 +114,22 @@ def test_slots_of_which_the_answer_was_lost_are_found_again(
 def test_a_worker_that_was_taken_for_dead_does_not_count_slots_that_it_gave_out_again_before_it_knew(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It seats an execution on a slot that is not its own any more, asks for another one, and the answer is lost."""
+    """It seats an execution on a slot that is not its own any more, asks for another one, and the answer is
+    lost."""
 
     async def scenario() -> None:
         async with opened(url) as database:
             await add(database, Limit("two", max_parallel=2), 4)
             frozen, other = await workers(database, 2)
             _, [first] = await claim_and_start(frozen, 1)
-            assert await frozen.succeed([first], system_now()) == []
+            assert await frozen.settling.succeed([first], system_now()) == []
             await vanish(database, frozen)
-            assert await other.heal() == 1
+            assert await other.healing.heal() == 1
             await database.execute("UPDATE nodes SET expires_at = 'infinity'")
             claims = await claim(frozen, 3)
             with answers_lost(database, monkeypatch, "lease_slots"), pytest.raises(Unavailable):
-                await frozen.start_gated(claims, system_now())
-            assert len(await frozen.start_gated(claims, system_now())) == 2, "three run at once"
+                await frozen.starting.start_gated(claims, system_now())
+            assert len(await frozen.starting.start_gated(claims, system_now())) == 2, "three run at once"
 
     uvloop.run(scenario())
 
@@ -144,7 +146,7 @@ def test_what_has_started_is_known_although_giving_back_other_slots_had_no_answe
                 "UPDATE executions SET cancel_requested = true WHERE job_id = $1", second.job_id
             )
             with answers_lost(database, monkeypatch, "waiting_keys"):
-                started = await queue.start_gated([first, second], system_now())
+                started = await queue.starting.start_gated([first, second], system_now())
             assert started == [first]
 
     uvloop.run(scenario())
@@ -153,17 +155,18 @@ def test_what_has_started_is_known_although_giving_back_other_slots_had_no_answe
 def test_what_has_lost_its_slot_by_the_time_it_would_start_does_not(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While some are put back that got no slot, another part of the worker finds out that its slots are others' by now."""
+    """While some are put back that got no slot, another part of the worker finds out that its slots are
+    others' by now."""
 
     async def scenario() -> None:
         async with opened(url) as database:
             await add(database, Limit("one", max_parallel=1), 3)
             frozen, other = await workers(database, 2)
             first, *held = await claim(frozen, 3)
-            assert await frozen.start_gated([first], system_now()) == [first]
-            assert await frozen.succeed([first], system_now()) == []
+            assert await frozen.starting.start_gated([first], system_now()) == [first]
+            assert await frozen.settling.succeed([first], system_now()) == []
             await vanish(database, frozen)
-            assert await other.heal() == 1
+            assert await other.healing.heal() == 1
             await database.execute("UPDATE nodes SET expires_at = 'infinity'")
             look_after = frozen.slots.look_after
 
@@ -173,7 +176,7 @@ def test_what_has_lost_its_slot_by_the_time_it_would_start_does_not(
                 await look_after(refused)
 
             monkeypatch.setattr(frozen.slots, "look_after", meanwhile)
-            assert await frozen.start_gated(held, system_now()) == []
+            assert await frozen.starting.start_gated(held, system_now()) == []
             running = await database.one("SELECT count(*) AS n FROM executions WHERE started_at IS NOT NULL")
             assert running["n"] == 0
 
@@ -188,7 +191,7 @@ def test_slots_that_could_not_be_given_back_are_not_forgotten(
             await add(database, Limit("one", max_parallel=1), 1)
             [queue] = await workers(database, 1)
             _, started = await claim_and_start(queue, 1)
-            assert await queue.succeed(started, system_now()) == []
+            assert await queue.settling.succeed(started, system_now()) == []
 
             async def away(*_: Any) -> list[Any]:
                 raise Unavailable("the database is away")
@@ -197,7 +200,7 @@ def test_slots_that_could_not_be_given_back_are_not_forgotten(
                 patch.setattr(database, "fetch", away)
                 with pytest.raises(Unavailable):
                     await queue.slots.give_back_all()
-            keeper, now = SlotKeeper(queue.slots), system_now()
+            keeper, now = SlotReturner(queue.slots), system_now()
             for run in range(3):
                 await keeper.run_once(now + run * 10 * SECOND)
             assert await held_slots(database, queue) == 0, "nobody will ever have this slot"
@@ -212,7 +215,7 @@ def test_a_worker_that_was_taken_for_dead_offers_its_slots_in_vain(url: str) -> 
             frozen, other = await workers(database, 2)
             await with_idle_slots(frozen, 1)
             await vanish(database, frozen)
-            assert await other.heal() == 1
+            assert await other.healing.heal() == 1
             _, [_] = await claim_and_start(other, 1)
             [held] = await claim(frozen, 1)
             assert held.started_at is None, "two run at once"
@@ -229,14 +232,14 @@ def test_slots_of_a_claim_without_an_answer_are_not_used_until_it_is_over(
             [queue] = await workers(database, 1, claim_ttl=1)
             [other] = await workers(database, 1)
             await with_idle_slots(queue, 2)
-            keeper = SlotKeeper(queue.slots)
+            keeper = SlotReturner(queue.slots)
             with answers_lost(database, monkeypatch, "claim"), pytest.raises(Unavailable):
                 await claim(queue, 1)
             await keeper.run_once(system_now())
             running = "SELECT count(*) AS n FROM executions WHERE started_at IS NOT NULL"
             assert (await database.one(running))["n"] == 1, "the claim was made all the same"
             assert await claim_and_start(queue, 2) == (2, []), "more run than may"
-            while await other.reclaim(10, again) != (1, 0):
+            while await other.reclaiming.reclaim(10, again) != (1, 0):
                 await asyncio.sleep(0.02)
             await keeper.run_once(system_now() + 10 * SECOND)
             assert await held_slots(database, queue) == 0, (

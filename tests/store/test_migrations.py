@@ -63,7 +63,9 @@ def test_a_schema_migrated_step_by_step_under_data_equals_a_fresh_one(
     assert _schema(old) == _schema(fresh)
 
 
-def test_who_had_the_floor_before_has_it_still(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_execution_that_had_the_turn_before_has_it_still(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old, files = cluster.empty_database(), migrations()
     before = [migration.name for migration in files].index("0008_floors")
 
@@ -81,7 +83,7 @@ def test_who_had_the_floor_before_has_it_still(cluster: Cluster, monkeypatch: py
         monkeypatch.undo()
         await migrate(old)
         rows = await connection.fetch(
-            "SELECT started_at IS NOT NULL AS runs, has_floor, floor_awaited FROM executions"
+            "SELECT started_at IS NOT NULL AS runs, has_turn, turn_awaited FROM executions"
         )
         assert sorted(tuple(row) for row in rows) == [(False, False, False), (True, True, True)]
         await connection.close()

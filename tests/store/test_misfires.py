@@ -1,4 +1,5 @@
-"""Deciding about missed executions: once for each job, whoever asks, and together with whatever else was missed."""
+"""Deciding about missed executions: once for each job, whoever asks, and together with whatever else was
+missed."""
 
 import asyncio
 from uuid import UUID
@@ -105,6 +106,28 @@ def test_a_job_that_somebody_has_locked_is_not_waited_for(url: str) -> None:
     play(url, story)
 
 
+def test_what_a_vanished_worker_held_is_decided_though_it_is_given_back_at_that_moment(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        job = await shop.recurring(GAP, Policies(misfire=Misfire(grace=1)))
+        await plan_for(shop, 2)
+        node = await shop.leases.register("worker", ("worker",), "test")
+        assert await shop.claim(shop.worker(node))
+        now = shop.time.now()
+        async with shop.plain.transaction() as session:
+            await session.execute(
+                "UPDATE executions SET claim_token = NULL, node_id = NULL, deadline_at = NULL"
+            )
+            deciding = asyncio.create_task(MisfireStore(shop.database).decide([(TENANT, job)], now))
+            while not await shop.plain.fetch("SELECT FROM pg_locks WHERE NOT granted"):
+                assert not deciding.done(), "the decision did not meet what is given back"
+        decided = await deciding
+        missed = [state for at, state in await states(shop, job) if at < now - SECOND]
+        assert missed == ["misfire_superseded"] * decided.dropped + ["catch_up"]
+        assert decided.dropped > 0
+
+    play(url, story)
+
+
 def test_what_waited_behind_one_that_is_dropped_has_its_turn(url: str) -> None:
     async def story(shop: Workshop) -> None:
         policies = Policies(misfire=Misfire(MisfirePolicy.SKIP, grace=40), overlap=Overlap.QUEUE)
@@ -116,7 +139,7 @@ def test_what_waited_behind_one_that_is_dropped_has_its_turn(url: str) -> None:
         assert not [claim for claim in claims if claim.started_at is not None]
         live = [claim for claim in claims if claim.missed_after >= now and claim.run_at <= now]  # type: ignore[operator]
         assert live
-        assert await worker.start_gated(live, now) == [], "an earlier one has not started"
+        assert await worker.starting.start_gated(live, now) == [], "an earlier one has not started"
         parked = await shop.plain.one("SELECT min(run_at) AS run_at FROM executions WHERE waits_for = 'turn'")
         assert parked["run_at"] > now
         assert (await MisfireStore(shop.database).decide([(TENANT, job)], now)).dropped

@@ -1,8 +1,9 @@
-"""Executions of a job that must not overlap: one at a time over the whole fleet, whatever happens to their workers.
+"""Executions of a job that must not overlap: one at a time over the whole fleet, whatever happens to their
+workers.
 
-The rush lets several workers on connections of their own fight over the same jobs, while claims are lost, attempts
-fail and clients cancel. The schema itself refuses a second running execution of a job; the rest is read from history
-afterwards.
+The rush lets several workers on connections of their own fight over the same jobs, while claims are lost,
+attempts fail and clients cancel. The schema itself refuses a second running execution of a job; the rest is
+read from history afterwards.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ import pytest
 from tests.simulation.outage_haste import HastyClock
 from tests.support.overlap import SOLO, Life, Place, opened_place, passed, run_quietly, take, tell
 from tests.support.postgres import Cluster
+from tests.support.queues import WholeQueue
 from tocsin.db.pool import Database
 from tocsin.domain.errors import Conflict, NotFound, Unavailable
 from tocsin.domain.ids import ExecutionKey
@@ -26,7 +28,6 @@ from tocsin.domain.outcome import Attempt, Verdict
 from tocsin.failpoints import Failpoints
 from tocsin.queue.allotment import NO_DEFICITS, allot
 from tocsin.queue.claims import Again, Claim, Finish
-from tocsin.queue.postgres import PostgresQueue
 from tocsin.scheduler.leaser import Leases
 from tocsin.scheduler.reclaimer import Reclaimer
 from tocsin.store.executions import ExecutionStore, hold_executions
@@ -97,12 +98,12 @@ def test_of_several_that_are_due_at_once_replace_runs_the_newest_and_never_start
         fires = await place.fire(job_id, place.clock.now() - 3 * SECOND, 3)
         one, other = await place.worker(1), await place.worker(2)
         early, late = await take(place, one, 1), await take(place, other, 9)
-        started = await one.start_gated(early, place.clock.now())
-        started += await other.start_gated(late, place.clock.now())
+        started = await one.starting.start_gated(early, place.clock.now())
+        started += await other.starting.start_gated(late, place.clock.now())
         # Whichever asked first may have begun; it then has been asked to stop.
         for claim in [claim for claim in started if claim.fire_at != fires[2]]:
-            assert (await one.extend([claim]))[1] == [claim]
-            await one.finish([Finish(claim, "cancelled", place.clock.now())])
+            assert (await one.claiming.extend([claim]))[1] == [claim]
+            await one.settling.finish([Finish(claim, "cancelled", place.clock.now())])
         started += await place.start_what_is_ready(other)
         assert fires[2] in {claim.fire_at for claim in started}
         assert fires[1] not in {claim.fire_at for claim in started}
@@ -149,8 +150,8 @@ def test_under_replace_an_older_execution_never_stops_a_newer_one(url: str) -> N
         assert running.fire_at == newer
         await place.let_go(job_id, older)
         assert await place.start_what_is_ready(worker) == []
-        assert (await worker.extend([running]))[1] == []
-        await worker.finish([Finish(running, "succeeded", place.clock.now())])
+        assert (await worker.claiming.extend([running]))[1] == []
+        await worker.settling.finish([Finish(running, "succeeded", place.clock.now())])
         (after,) = await place.start_what_is_ready(worker)
         assert after.fire_at == older
 
@@ -168,9 +169,11 @@ def test_the_claim_starts_what_is_alone_and_leaves_the_rest_to_the_gate(url: str
         assert claims[alone, only].started_at is not None
         assert claims[pair, first].started_at is None
         assert claims[pair, second].started_at is None
-        floors = await place.database.fetch("SELECT job_id, fire_at FROM executions WHERE has_floor")
+        floors = await place.database.fetch("SELECT job_id, fire_at FROM executions WHERE has_turn")
         assert [(row["job_id"], row["fire_at"]) for row in floors] == [(alone, only)]
-        [begun] = await worker.start_gated([claims[pair, first], claims[pair, second]], place.clock.now())
+        [begun] = await worker.starting.start_gated(
+            [claims[pair, first], claims[pair, second]], place.clock.now()
+        )
         assert begun.fire_at == first
 
     tell(url, story)
@@ -184,8 +187,8 @@ def test_an_end_waits_for_who_keeps_the_floor_before_it_touches_the_execution(ur
         worker = await place.worker(1)
         [running] = await place.start_what_is_ready(worker)
         end = {
-            "succeed": lambda: worker.succeed([running], place.clock.now()),
-            "finish": lambda: worker.finish([Finish(running, "dead", place.clock.now())]),
+            "succeed": lambda: worker.settling.succeed([running], place.clock.now()),
+            "finish": lambda: worker.settling.finish([Finish(running, "dead", place.clock.now())]),
         }[way]
         async with place.database.transaction() as cancelling:
             await hold_executions(cancelling, job_id)
@@ -212,9 +215,11 @@ def test_queue_keeps_the_order_although_another_worker_has_claimed_the_earlier_o
         (early,) = await take(place, one, 1)
         (late,) = await take(place, other, 1)
         assert (early.fire_at, late.fire_at) == (first, second)
-        assert await other.start_gated([late], place.clock.now()) == []
-        assert [claim.fire_at for claim in await one.start_gated([early], place.clock.now())] == [first]
-        await one.finish([Finish(early, "succeeded", place.clock.now())])
+        assert await other.starting.start_gated([late], place.clock.now()) == []
+        assert [claim.fire_at for claim in await one.starting.start_gated([early], place.clock.now())] == [
+            first
+        ]
+        await one.settling.finish([Finish(early, "succeeded", place.clock.now())])
         assert [claim.fire_at for claim in await place.start_what_is_ready(other)] == [second]
 
     tell(url, story)
@@ -228,7 +233,7 @@ def test_a_worker_that_was_held_up_does_not_take_the_floor_from_one_that_began_m
         claims = await take(place, one, 1)
         async with place.database.transaction() as session:
             await session.fetch("SELECT FROM executions WHERE job_id = $1 FOR UPDATE", job_id)
-            asking = asyncio.create_task(one.start_gated(claims, place.clock.now()))
+            asking = asyncio.create_task(one.starting.start_gated(claims, place.clock.now()))
             await place.until(lambda: place.waiting_for_locks(1))
             await place.fire(job_id, place.clock.now())
             began = asyncio.create_task(place.start_what_is_ready(other))
@@ -291,7 +296,7 @@ def test_an_execution_whose_worker_was_lost_keeps_the_floor_until_it_is_over(url
         assert (again.fire_at, again.attempt) == (first, 2)
         await place.let_go(job_id, second)
         assert await place.start_what_is_ready(other) == []
-        assert await lost.finish([Finish(running, "succeeded", place.clock.now())]) == [running]
+        assert await lost.settling.finish([Finish(running, "succeeded", place.clock.now())]) == [running]
         running_now = [row for row in await place.live(job_id) if row["started_at"] is not None]
         assert [row["fire_at"] for row in running_now] == [first], (
             "a late word of a lost worker frees nothing"
@@ -300,10 +305,10 @@ def test_an_execution_whose_worker_was_lost_keeps_the_floor_until_it_is_over(url
     tell(url, story)
 
 
-def reclaimer_over(queue: PostgresQueue, clock: HastyClock) -> Reclaimer:
+def reclaimer_over(queue: WholeQueue, clock: HastyClock) -> Reclaimer:
     leases = Leases(clock, 1e9)
     leases.renewed({0: 1}, clock.monotonic())
-    return Reclaimer(queue, leases, Telemetry(), Failpoints(), claim_ttl=10)
+    return Reclaimer(queue.reclaiming, queue.healing, leases, Telemetry(), Failpoints(), claim_ttl=10)
 
 
 def check_job(policy: str, lives: list[Life], fires: int) -> None:
@@ -367,13 +372,13 @@ class Rush:
                 raise
             await asyncio.sleep(0 if busy else 0.005)
 
-    def _working(self, queue: PostgresQueue, tasks: asyncio.TaskGroup) -> Callable[[], Awaitable[bool]]:
+    def _working(self, queue: WholeQueue, tasks: asyncio.TaskGroup) -> Callable[[], Awaitable[bool]]:
         async def step() -> bool:
             now = self._clock.now()
-            ready = [view for view in await queue.peek(now) if view.next_run_at <= now]
+            ready = [view for view in await queue.looking.look(now) if view.next_run_at <= now]
             if not ready:
                 return False
-            claims = await queue.claim(
+            claims = await queue.claiming.claim(
                 allot(NO_DEFICITS, ready, self._rng.choice((3, 20, 60)))[0], now, secrets.randbits(62), now
             )
             if claims and self._rng.random() < 0.05:
@@ -384,7 +389,7 @@ class Rush:
 
         return step
 
-    async def _often_once(self, queue: PostgresQueue, claim: Claim) -> None:
+    async def _often_once(self, queue: WholeQueue, claim: Claim) -> None:
         """One attempt, to its end: a call that is repeated until the database has answered."""
         chance = self._rng.random()
         stop = await self._call(queue, claim)
@@ -397,31 +402,31 @@ class Rush:
                 continue
             return
 
-    async def _call(self, queue: PostgresQueue, claim: Claim) -> str:
+    async def _call(self, queue: WholeQueue, claim: Claim) -> str:
         for _ in range(self._rng.choice((1, 1, 2, 6))):
             await asyncio.sleep(self._rng.uniform(0.001, 0.03))
             try:
-                lost, cancelled = await queue.extend([claim])
+                lost, cancelled = await queue.claiming.extend([claim])
             except Unavailable:
                 continue
             if lost or cancelled:
                 return "lost" if lost else "cancelled"
         return "over"
 
-    async def _settle(self, queue: PostgresQueue, claim: Claim, *, failed: bool, stopped: bool) -> None:
+    async def _settle(self, queue: WholeQueue, claim: Claim, *, failed: bool, stopped: bool) -> None:
         now = self._clock.now()
         if stopped:
-            await queue.finish([Finish(claim, "cancelled", now)])
+            await queue.settling.finish([Finish(claim, "cancelled", now)])
         elif failed and claim.attempt < 3:
             record = Attempt(claim.attempt, Verdict.FAILED, claim.started_at, now)
             ended = Finish(claim, "cancelled", now)
             again = Again(claim, now + SECOND, msgspec.json.encode(record).decode(), ended)
-            if await queue.retry([again]):
-                await queue.finish([ended])
+            if await queue.settling.retry([again]):
+                await queue.settling.finish([ended])
         else:
-            await queue.finish([Finish(claim, "dead" if failed else "succeeded", now)])
+            await queue.settling.finish([Finish(claim, "dead" if failed else "succeeded", now)])
 
-    def _reclaiming(self, queue: PostgresQueue) -> Callable[[], Awaitable[bool]]:
+    def _reclaiming(self, queue: WholeQueue) -> Callable[[], Awaitable[bool]]:
         reclaimer = reclaimer_over(queue, self._clock)
 
         async def step() -> bool:

@@ -1,5 +1,5 @@
-"""Somebody takes the floor of a job after another worker has looked and found it free: one of the two runs, the other learns
-of it, and whoever has to wait is not forgotten."""
+"""Somebody takes the floor of a job after another worker has looked and found it free: one of the two runs,
+the other learns of it, and whoever has to wait is not forgotten."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -12,13 +12,13 @@ import pytest
 from tests.support.limits import answers_lost, workers
 from tests.support.overlap import Place, take, tell
 from tests.support.postgres import Cluster
+from tests.support.queues import WholeQueue
 from tocsin.db.pool import Session
 from tocsin.db.turns import pass_turns
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import HOUR, SECOND, Instant
-from tocsin.queue import postgres
 from tocsin.queue.claims import Again, Claim, Finish, by_job
-from tocsin.queue.postgres import PostgresQueue
+from tocsin.queue.settling import settling
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +29,7 @@ def url(cluster: Cluster) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def taken_unseen(
-    place: Place, queue: PostgresQueue, job_id: UUID, fire_at: Instant
-) -> AsyncIterator[Any]:
+async def taken_unseen(place: Place, queue: WholeQueue, job_id: UUID, fire_at: Instant) -> AsyncIterator[Any]:
     """An execution starts in a transaction that is not committed before somebody waits for it."""
     async with place.database.transaction() as session:
         await begin(session, queue, job_id, fire_at)
@@ -39,16 +37,16 @@ async def taken_unseen(
         await place.until(lambda: place.waiting_for_locks(1))
 
 
-async def begin(session: Session, queue: PostgresQueue, job_id: UUID, fire_at: Instant) -> None:
+async def begin(session: Session, queue: WholeQueue, job_id: UUID, fire_at: Instant) -> None:
     """What a claim does to the row, which is locked as a claim locks it."""
     row = "WHERE job_id = $1 AND fire_at = $2"
     await session.execute(f"SELECT FROM executions {row} FOR UPDATE", job_id, fire_at)
     await session.execute(
         "UPDATE executions SET claim_token = 1, node_id = $3, deadline_at = tocsin_now() + interval '1 hour',"
-        f" started_at = tocsin_now(), has_floor = true {row}",
+        f" started_at = tocsin_now(), has_turn = true {row}",
         job_id,
         fire_at,
-        queue._node_id,
+        queue.node_id,
     )
 
 
@@ -77,10 +75,10 @@ def test_a_claim_that_was_overtaken_is_made_again_and_leaves_the_execution_to_th
         assert claims[other_job, elsewhere].started_at is not None
         assert claims[job_id, due].started_at is None
         assert await running(place, job_id) == [ahead]
-        assert await other.start_gated([claims[job_id, due]], place.clock.now()) == []
+        assert await other.starting.start_gated([claims[job_id, due]], place.clock.now()) == []
         [waiting, begun] = await place.live(job_id)
-        assert (waiting["waits_for"], begun["floor_awaited"]) == ("turn", True)
-        assert await one.succeed([claim_of(begun)], place.clock.now()) == []
+        assert (waiting["waits_for"], begun["turn_awaited"]) == ("turn", True)
+        assert await one.settling.succeed([claim_of(begun)], place.clock.now()) == []
         assert [claim.fire_at for claim in await place.start_what_is_ready(other)] == [due]
 
     tell(url, story)
@@ -92,17 +90,17 @@ def test_under_queue_who_comes_after_one_that_a_claim_is_about_to_start_is_not_f
         early, late = await place.fire(job_id, place.clock.now() - 2 * SECOND, 2)
         await place.hold_back(job_id, early)
         one, other = await place.worker(1), await place.worker(2)
-        other._gate._floors_in_vain = 1
+        other.starting._gate._floors_in_vain = 1
         await place.database.execute(
             "UPDATE executions SET run_at = tocsin_now() + interval '1 hour' WHERE fire_at = $1", late
         )
         [claim] = await take(place, other, 1, ahead=2 * HOUR)
         await place.let_go(job_id, early)
         async with taken_unseen(place, one, job_id, early):
-            starting = asyncio.create_task(other.start_gated([claim], place.clock.now()))
+            starting = asyncio.create_task(other.starting.start_gated([claim], place.clock.now()))
         assert await starting == []
         [begun, waiting] = await place.live(job_id)
-        assert (waiting["waits_for"], begun["floor_awaited"]) == ("turn", True)
+        assert (waiting["waits_for"], begun["turn_awaited"]) == ("turn", True)
 
     tell(url, story)
 
@@ -116,9 +114,12 @@ def test_when_the_answer_to_a_success_was_lost_who_waits_is_found_when_it_is_rep
         worker = await place.worker(1)
         [claim] = await place.start_what_is_ready(worker)
         assert claim.fire_at == first
-        with answers_lost(worker._database, monkeypatch, "succeed", "fetchrow"), pytest.raises(Unavailable):
-            await worker.succeed([claim], place.clock.now())
-        assert await worker.succeed([claim], place.clock.now()) == []
+        with (
+            answers_lost(worker.settling._database, monkeypatch, "succeed", "fetchrow"),
+            pytest.raises(Unavailable),
+        ):
+            await worker.settling.succeed([claim], place.clock.now())
+        assert await worker.settling.succeed([claim], place.clock.now()) == []
         assert [claim.fire_at for claim in await place.start_what_is_ready(worker)] == [second]
 
     tell(url, story)
@@ -138,15 +139,15 @@ def test_executions_are_changed_in_the_order_of_their_jobs(url: str, way: str) -
         again = [Again(finish.claim, place.clock.now(), "{}", finish) for finish in ended]
         postponed = [Again(finish.claim, place.clock.now(), None, finish) for finish in ended]
         change = {
-            "extend": lambda: worker.extend(claims),
-            "retry": lambda: worker.retry(again),
-            "postpone": lambda: worker.postpone(postponed),
-            "finish": lambda: worker.finish(ended),
-            "succeed": lambda: worker.succeed(claims, place.clock.now()),
+            "extend": lambda: worker.claiming.extend(claims),
+            "retry": lambda: worker.settling.retry(again),
+            "postpone": lambda: worker.settling.postpone(postponed),
+            "finish": lambda: worker.settling.finish(ended),
+            "succeed": lambda: worker.settling.succeed(claims, place.clock.now()),
         }[way]
         async with place.database.transaction() as deciding:
             for job_id in jobs:
-                await deciding.execute("UPDATE executions SET floor_awaited = true WHERE job_id = $1", job_id)
+                await deciding.execute("UPDATE executions SET turn_awaited = true WHERE job_id = $1", job_id)
                 if job_id == jobs[0]:
                     changing = asyncio.create_task(change())
                     await place.until(lambda: place.waiting_for_locks(1))
@@ -167,7 +168,7 @@ def test_floors_are_taken_in_the_order_of_their_jobs(url: str) -> None:
         claims = sorted(claims, key=by_job, reverse=True)
         await place.until(lambda: place.clock.now() > now + 20 * SECOND)
         async with taken_unseen(place, one, jobs[0], others[jobs[0]]) as deciding:
-            starting = asyncio.create_task(other.start_gated(claims, place.clock.now()))
+            starting = asyncio.create_task(other.starting.start_gated(claims, place.clock.now()))
             await place.until(lambda: place.waiting_for_locks(1))
             await begin(deciding, one, jobs[1], others[jobs[1]])
         assert await starting == []
@@ -186,18 +187,18 @@ def test_a_start_that_was_overtaken_is_decided_by_the_policy(url: str, policy: s
         older, newer = await place.fire(job_id, now - 2 * SECOND, 2)
         await place.hold_back(job_id, older)
         one, other = await place.worker(1), await place.worker(2)
-        other._gate._floors_in_vain = int(contested)
+        other.starting._gate._floors_in_vain = int(contested)
         later = "UPDATE executions SET run_at = tocsin_now() + interval '1 hour' WHERE fire_at = $1"
         await place.database.execute(later, newer)  # so that the claim does not start it
         [claim] = await take(place, other, 1, ahead=2 * HOUR)
         async with taken_unseen(place, one, job_id, older):
-            starting = asyncio.create_task(other.start_gated([claim], place.clock.now()))
+            starting = asyncio.create_task(other.starting.start_gated([claim], place.clock.now()))
         assert await starting == []
         assert await running(place, job_id) == [older]
         [begun, *waiting] = await place.live(job_id)
         assert begun["cancel_requested"] == (policy == "replace")
         assert [row["waits_for"] for row in waiting] == ([] if policy == "skip" else ["turn"])
-        assert await one.succeed([claim_of(begun)], place.clock.now()) == []
+        assert await one.settling.succeed([claim_of(begun)], place.clock.now()) == []
         started = await place.start_what_is_ready(other)
         assert [claim.fire_at for claim in started] == ([] if policy == "skip" else [newer])
 
@@ -216,7 +217,7 @@ def test_under_replace_an_older_one_that_began_just_when_it_should_be_called_off
         [claim] = await take(place, other, 1)
         assert (claim.fire_at, claim.started_at) == (newer, None)
         async with taken_unseen(place, one, job_id, older):
-            starting = asyncio.create_task(other.start_gated([claim], place.clock.now()))
+            starting = asyncio.create_task(other.starting.start_gated([claim], place.clock.now()))
         assert await starting == []
         [begun, waiting] = await place.live(job_id)
         assert (begun["started_at"] is None, waiting["waits_for"]) == (False, "turn")
@@ -236,7 +237,7 @@ def test_slots_that_were_offered_to_a_claim_which_was_overtaken_are_still_there(
         await place.fire(job_id, now - 5 * SECOND)
         await place.database.execute(limited)
         first = await place.start_what_is_ready(queue)
-        assert await queue.succeed(first, place.clock.now()) == []
+        assert await queue.settling.succeed(first, place.clock.now()) == []
         assert queue.slots.held, "it keeps its slot for the next"
         [due] = await place.fire(job_id, now - SECOND)
         [ahead] = await place.fire(job_id, now + HOUR)
@@ -246,9 +247,9 @@ def test_slots_that_were_offered_to_a_claim_which_was_overtaken_are_still_there(
         [claim] = await claiming
         assert (claim.fire_at, claim.started_at) == (due, None)
         assert not queue.slots._book.has_offered
-        assert await queue.start_gated([claim], place.clock.now()) == []
+        assert await queue.starting.start_gated([claim], place.clock.now()) == []
         begun = claim_of((await place.live(job_id))[1])
-        assert await queue.finish([Finish(begun, "succeeded", place.clock.now())]) == []
+        assert await queue.settling.finish([Finish(begun, "succeeded", place.clock.now())]) == []
         assert [claim.fire_at for claim in await place.start_what_is_ready(queue)] == [due]
         assert queue.slots.held
 
@@ -271,19 +272,19 @@ def test_only_who_is_awaited_looks_for_those_who_wait(url: str, monkeypatch: pyt
             passed.extend(jobs)
             await pass_turns(session, cell, jobs)
 
-        monkeypatch.setattr(postgres, "pass_turns", noted)
-        assert await worker.succeed(list(started.values()), place.clock.now()) == []
+        monkeypatch.setattr(settling, "pass_turns", noted)
+        assert await worker.settling.succeed(list(started.values()), place.clock.now()) == []
         assert (started[busy].fire_at, passed) == (first, [busy])
         assert [claim.fire_at for claim in await place.start_what_is_ready(worker)] == [second]
 
     tell(url, story)
 
 
-def test_the_schema_refuses_to_run_what_must_not_overlap_without_the_floor(url: str) -> None:
+def test_the_schema_refuses_to_run_what_must_not_overlap_without_the_turn(url: str) -> None:
     async def story(place: Place) -> None:
         (job_id,) = await place.define("skip")
         await place.fire(job_id, place.clock.now() - SECOND)
-        with pytest.raises(Exception, match="executions_floor_check"):
+        with pytest.raises(Exception, match="executions_turn_check"):
             await place.database.execute(
                 "UPDATE executions SET claim_token = 1, node_id = 1, deadline_at = tocsin_now(), started_at = tocsin_now()"
             )

@@ -10,12 +10,12 @@ from tests.simulation.virtual_time import START, open_on_virtual_time
 from tocsin.clock import VirtualClock
 from tocsin.db.pool import Database, open_connection, open_database
 from tocsin.domain.instant import DAY, MINUTE, Instant, format_instant
+from tocsin.roles.preparing import prepare
 from tocsin.scheduler.leaser import Leases
 from tocsin.scheduler.retention import Retention
 from tocsin.settings import Settings
 from tocsin.store.history import HistoryStore
 from tocsin.store.leases import LeaseStore
-from tocsin.supervisor import prepare
 
 _ROW = (
     "INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at,"

@@ -1,4 +1,5 @@
-"""A target that is gone pauses its job only if the claim that heard so is still held and the job still has that target."""
+"""A target that is gone pauses its job only if the claim that heard so is still held and the job still has
+that target."""
 
 from typing import Any
 
@@ -18,8 +19,8 @@ def _running(api: InProcessApi, **job: Any) -> tuple[dict[str, Any], ExecutionKe
     api.fetch("DELETE FROM executions WHERE job_id = $1", job_id)
     (row,) = api.fetch(
         "INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, claim_token, node_id,"
-        " deadline_at, started_at) SELECT cell, id, tocsin_now(), tenant_id, queue, priority, tocsin_now(), tocsin_now(),"
-        " $2, 1, tocsin_now(), tocsin_now() FROM jobs WHERE id = $1 RETURNING fire_at, tenant_id",
+        " deadline_at, started_at, route) SELECT cell, id, tocsin_now(), tenant_id, queue, priority, tocsin_now(), tocsin_now(),"
+        " $2, 1, tocsin_now(), tocsin_now(), 'http' FROM jobs WHERE id = $1 RETURNING fire_at, tenant_id",
         job_id,
         TOKEN,
     )

@@ -138,7 +138,7 @@ def test_a_plan_from_an_old_cursor_writes_nothing(url: str) -> None:
         worker = shop.worker(node)
         await shop.time.advance(30 * SECOND)
         claims = await shop.claim(worker)
-        assert await worker.succeed(claims, shop.time.now()) == []
+        assert await worker.settling.succeed(claims, shop.time.now()) == []
         leases = await shop.leases.take(node, SHARDS)
         before = await job_row(shop, job_id)
         assert await store.write(leases, plans, wake=False) == Written(own=1, moved=0, planned=0)
@@ -321,7 +321,7 @@ def test_what_ran_while_an_earlier_fire_was_stuck_does_not_run_again_after_a_pau
         [stuck] = await shop.claim(shop.worker(1))  # and its worker is never heard of again
         assert stuck.fire_at == first
         await shop.time.advance_to(second)
-        await shop.worker(2).succeed(await shop.claim(shop.worker(2)), shop.time.now())
+        await shop.worker(2).settling.succeed(await shop.claim(shop.worker(2)), shop.time.now())
         await shop.pausing.pause(TENANT, job_id, "a break")
         done = await shop.pausing.resume(TENANT, job_id, shop.time.now())
         assert [fire.at for fire in done.fires] == [first]

@@ -1,7 +1,8 @@
 """The hot statements keep the plans they were written for: by the intended index, never over a whole table.
 
-Asked of engine connections, which plan once for all parameters, over tables as a busy installation has them, and as
-they are before: empty, or full of work that nobody has claimed yet. The plan made then is the one in use later.
+Asked of engine connections, which plan once for all parameters, over tables as a busy installation has them,
+and as they are before: empty, or full of work that nobody has claimed yet. The plan made then is the one in
+use later.
 """
 
 import asyncio
@@ -15,8 +16,9 @@ import msgspec
 import pytest
 
 from tests.support.postgres import Cluster
+from tests.support.queues import queue_statement
 from tocsin.db.pool import Database, open_database
-from tocsin.db.statements import statement
+from tocsin.db.statements import named
 from tocsin.domain.instant import HOUR, SECOND
 
 ROWS = 50_000
@@ -25,10 +27,11 @@ INSERT INTO jobs (cell, id, tenant_id, shard, kind, queue, priority, schedule, t
 SELECT 0, gen_random_uuid(), 1, n % 64, 'recurring', 'default', 5, '{{"every": "1m"}}', '{{"kind": "noop"}}', '{{}}',
        now() + n * interval '100 milliseconds'
 FROM generate_series(1, {ROWS}) AS n;
-INSERT INTO lanes (cell, queue, priority, tenant_id) VALUES (0, 'default', 5, 1), (0, 'default', 3, 1), (0, 'slow', 5, 1);
-INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at)
+INSERT INTO lanes (cell, queue, priority, tenant_id, route)
+VALUES (0, 'default', 5, 1, 'noop'), (0, 'default', 3, 1, 'noop'), (0, 'slow', 5, 1, 'noop');
+INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, route)
 SELECT 0, id, next_fire_at, 1, CASE WHEN shard = 7 THEN 'slow' ELSE 'default' END, CASE WHEN shard = 9 THEN 3 ELSE 5 END,
-       next_fire_at, next_fire_at - interval '1 hour'
+       next_fire_at, next_fire_at - interval '1 hour', 'noop'
 FROM jobs;
 """
 _CLAIM = """
@@ -89,7 +92,8 @@ class Node(msgspec.Struct):
 
 async def plan_of(database: Database, package: str, name: str) -> list[Node]:
     """The steps of the plan that every execution of a statement gets on an engine connection."""
-    text = statement(package, name).replace("the_day", "history_default")
+    text = (queue_statement(name) if package == QUEUE else named(package, name)).text
+    text = text.replace("the_day", "history_default")
     parameters = max(int(number) for number in re.findall(r"\$(\d+)", text))
     async with database.connection() as connection:
         await connection.execute(f"PREPARE probe AS {text}")
@@ -111,8 +115,8 @@ DB, QUEUE, STORE = "tocsin.db", "tocsin.queue", "tocsin.store"
 JOB_KEY = "jobs_pkey or jobs_of_tenant"  # both hold the whole key
 EXPECTED = {
     "claim": (QUEUE, {"executions_ready", "executions_pkey", JOB_KEY}),
-    "peek": (QUEUE, {"executions_ready"}),
-    "below": (QUEUE, {"executions_ready"}),
+    "look": (QUEUE, {"executions_ready"}),
+    "look_below": (QUEUE, {"executions_ready"}),
     "remove_unused_lanes": (QUEUE, {"executions_ready", "executions_deadline"}),
     "soonest_deadline": (QUEUE, {"executions_deadline"}),
     "start": (QUEUE, {"executions_pkey"}),
@@ -132,9 +136,9 @@ EXPECTED = {
     "waiting_keys": (QUEUE, {"executions_waiting"}),
     "wake_waiting": (QUEUE, {"executions_waiting"}),
     "start_alone": (QUEUE, {"executions_pkey"}),
-    "hold_floors": (QUEUE, {"executions_floor"}),
-    "grant_floors": (QUEUE, {"executions_floor", "executions_pkey"}),
-    "pass_turns": (DB, {"executions_pkey", "executions_floor"}),
+    "hold_turns": (QUEUE, {"executions_turn"}),
+    "grant_turns": (QUEUE, {"executions_turn", "executions_pkey"}),
+    "pass_turns": (DB, {"executions_pkey", "executions_turn"}),
     "due_jobs": (STORE, {"jobs_to_plan"}),
     "write_plan": (STORE, {JOB_KEY}),
     "forget_ended_jobs": (STORE, {JOB_KEY, "executions_pkey"}),
@@ -150,7 +154,7 @@ BIG = ("executions", "jobs")
 # What a look-up by key goes by: the whole key, or it walks what it was meant to find.
 KEYS = {
     "executions_pkey": ("cell =", "job_id =", "fire_at ="),
-    "executions_floor": ("cell =", "job_id ="),
+    "executions_turn": ("cell =", "job_id ="),
     "jobs_pkey": ("cell =", "id ="),
     "jobs_of_tenant": ("tenant_id =", "(id ="),
 }
@@ -160,7 +164,7 @@ KEYS = {
 OF_WHOLE_JOBS = (
     "claim",
     "start_alone",
-    "grant_floors",
+    "grant_turns",
     "pass_turns",
     "forget_ended_jobs",
     "sweep_jobs",
@@ -196,24 +200,12 @@ def test_a_hot_statement_goes_by_its_index_and_never_over_a_whole_table(
         assert all(column in node.condition for column in columns), node
 
 
-def claim_arguments(queue: str, take: int, floor: int, until: int) -> list[Any]:
-    return [
-        0,
-        [queue],
-        [5],
-        [1],
-        [take],
-        [floor],
-        [until],
-        77,
-        1,
-        timedelta(seconds=10),
-        None,
-        None,
-        None,
-        [],
-        [],
-    ]
+def claim(queue: str, take: int, low_mark: int, until: int) -> tuple[Any, ...]:
+    return queue_statement("claim").given(
+        cell=0, queues=[queue], priorities=[5], tenant_ids=[1], routes=["noop"], takes=[take], low_marks=[low_mark],
+        untils=[until], token=77, node_id=1, worker_id=None, ttl=timedelta(seconds=10), offer=None, slots_epoch=None,
+        late_for=None, late_tenants=[], late_reasons=[],
+    )  # fmt: skip
 
 
 def test_a_claim_locks_exactly_the_rows_it_returns(busy: str) -> None:
@@ -226,9 +218,7 @@ def test_a_claim_locks_exactly_the_rows_it_returns(busy: str) -> None:
             async with database.connection() as connection:
                 claiming = connection.transaction()
                 await claiming.start()
-                rows = await connection.fetch(
-                    statement(QUEUE, "claim"), *claim_arguments("default", take, 0, now)
-                )
+                rows = await connection.fetch(*claim("default", take, 0, now))
                 assert len(rows) == take
                 assert before - (await database.one(free))["n"] == take
                 await claiming.rollback()
@@ -244,12 +234,15 @@ def test_starting_a_claim_is_a_heap_only_update_that_touches_no_index(busy: str)
         database = await open_database(busy, name="test engine", size=1, pinned=True)
         now = (await database.one("SELECT now() AS now"))["now"]
         async with database.connection() as connection:
-            # Rows of this queue lie on pages of their own, so each finds the room that pages keep free for updates.
-            ahead = claim_arguments("slow", 150, now + 60 * SECOND, now + HOUR)
-            rows = await connection.fetch(statement(QUEUE, "claim"), *ahead)
-            keys = [row["job_id"] for row in rows], [row["fire_at"] for row in rows], [77] * len(rows)
+            # Rows of this queue lie on pages of their own, so each finds the room that pages keep free for
+            # updates.
+            rows = await connection.fetch(*claim("slow", 150, now + 60 * SECOND, now + HOUR))
+            start = queue_statement("start").given(
+                cell=0, job_ids=[row["job_id"] for row in rows], fire_ats=[row["fire_at"] for row in rows],
+                tokens=[77] * len(rows), node_id=None, slots_epoch=None, late_for=None,
+            )  # fmt: skip
             before = await connection.fetchrow(counts)
-            started = await connection.fetch(statement(QUEUE, "start"), 0, *keys, 1, None, None)
+            started = await connection.fetch(*start)
             after = await connection.fetchrow(counts)
         await database.close()
         assert len(started) == after["n_tup_upd"] - before["n_tup_upd"] == 150

@@ -22,9 +22,10 @@ from tocsin.domain.instant import SECOND
 from tocsin.domain.job import Definition
 from tocsin.domain.schedule import Schedule
 from tocsin.domain.target import NoopTarget
-from tocsin.roles import _check_schema
+from tocsin.roles.joining import check_installation
 from tocsin.store.history import HistoryStore
-from tocsin.store.jobs import JobFilter, JobStore, NewJob
+from tocsin.store.job_listing import JobFilter, JobListing
+from tocsin.store.jobs import JobStore, NewJob
 from tocsin.store.keys import KeyStore
 
 TENANT_TABLES = """
@@ -123,7 +124,7 @@ def test_a_query_without_a_tenant_sees_the_acting_tenant_only(run: Any) -> None:
 def test_nothing_can_be_changed_or_removed_or_given_to_another_tenant(run: Any) -> None:
     async def work(place: Place) -> None:
         await place.owner.execute(
-            "INSERT INTO lanes (cell, queue, priority, tenant_id) SELECT 0, 'default', 5, id FROM tenants"
+            "INSERT INTO lanes (cell, queue, priority, tenant_id, route) SELECT 0, 'default', 5, id, 'noop' FROM tenants"
             " ON CONFLICT DO NOTHING"
         )
         with acting_for(place.first):
@@ -135,7 +136,7 @@ def test_nothing_can_be_changed_or_removed_or_given_to_another_tenant(run: Any) 
                 await JobStore(place.api).define([_job(place.second, "smuggled")], system_now())
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await place.api.execute(
-                    "INSERT INTO lanes (cell, queue, priority, tenant_id) VALUES (0, 'default', 1, $1)",
+                    "INSERT INTO lanes (cell, queue, priority, tenant_id, route) VALUES (0, 'default', 1, $1, 'noop')",
                     place.second,
                 )
         rows = await place.owner.fetch("SELECT tenant_id, priority FROM jobs ORDER BY 1")
@@ -192,14 +193,14 @@ def test_a_search_by_tag_or_part_of_a_name_finds_its_index_behind_the_wall(run: 
                 )
         await place.owner.execute("VACUUM (ANALYZE) jobs")
         with acting_for(place.first):
-            found = await JobStore(place.api).list(place.first, JobFilter(name="of the"), None, 10)
+            found = (await JobListing(place.api).page(place.first, JobFilter(name="of the"), None, 10)).rows
             assert [row["name"] for row in found] == ["of the first"]
             plan = await place.api.fetch(
                 "EXPLAIN SELECT * FROM own_jobs WHERE tenant_id = $1 AND lower(name) LIKE '%of the%'",
                 place.first,
             )
             assert any("jobs_name_part" in row[0] for row in plan)
-            found = await JobStore(place.api).list(place.first, JobFilter(tags=("t7",)), None, 10)
+            found = (await JobListing(place.api).page(place.first, JobFilter(tags=("t7",)), None, 10)).rows
             assert [row["tags"] for row in found] == [["t7"]] * 5
             plan = await place.api.fetch(
                 "EXPLAIN SELECT * FROM own_jobs WHERE tenant_id = $1 AND tags @> ARRAY['t7'] AND tags <> '{}'",
@@ -259,8 +260,8 @@ def external(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[tuple
 def test_the_owner_of_an_external_database_works_and_the_api_says_whether_the_wall_stands(
     external: tuple[str, str],
 ) -> None:
-    """The role is there already, made by another installation: this login may not turn into it. That is how an
-    administrator who does not grant it looks, too."""
+    """The role is there already, made by another installation: this login may not turn into it. That is how
+    an administrator who does not grant it looks, too."""
     url, rights = external
 
     async def scenario() -> None:
@@ -330,9 +331,9 @@ def test_after_a_change_of_owner_a_process_says_what_to_do_and_a_migration_does_
         await database.execute(f"REASSIGN OWNED BY {login} TO {login}_heir")
         heir = await open_database(url.replace(f"{login}@", f"{login}_heir@"), name="heir", size=1)
         with pytest.raises(Refused, match="hide everything"):
-            await _check_schema(heir)
+            await check_installation(heir)
         await migrate(url.replace(f"{login}@", f"{login}_heir@"))
-        await _check_schema(heir)
+        await check_installation(heir)
         await heir.close()
         await database.execute(f"REASSIGN OWNED BY {login}_heir TO {login}")
         await database.execute(f"DROP OWNED BY {login}_heir")

@@ -1,4 +1,5 @@
-"""The turn of a job that must not overlap passes on with whatever ends its holder: nothing that waits is forgotten."""
+"""The turn of a job that must not overlap passes on with whatever ends its holder: nothing that waits is
+forgotten."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from uuid import UUID
@@ -8,11 +9,11 @@ import pytest
 from tests.support.limits import answers_lost
 from tests.support.overlap import Place, take, tell
 from tests.support.postgres import Cluster
+from tests.support.queues import WholeQueue
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import HOUR, SECOND, Instant
 from tocsin.queue.claims import Again, Claim, Finish, Overdue
-from tocsin.queue.postgres import PostgresQueue
 from tocsin.store.backfills import BackfillStore
 from tocsin.store.control.firing import Firing
 from tocsin.store.control.pausing import Pausing
@@ -27,7 +28,7 @@ def url(cluster: Cluster) -> Iterator[str]:
 
 
 async def one_runs_one_waits(
-    place: Place, worker: PostgresQueue, policy: str = "queue"
+    place: Place, worker: WholeQueue, policy: str = "queue"
 ) -> tuple[Claim, Instant]:
     """Returns the claim that holds the turn, and the fire time of the execution that waits for it, asleep."""
     (job_id,) = await place.define(policy)
@@ -38,7 +39,7 @@ async def one_runs_one_waits(
     return running, second
 
 
-async def starts_next(place: Place, worker: PostgresQueue) -> list[Instant]:
+async def starts_next(place: Place, worker: WholeQueue) -> list[Instant]:
     return [claim.fire_at for claim in await place.start_what_is_ready(worker)]
 
 
@@ -50,10 +51,10 @@ def test_a_worker_that_dies_right_after_an_end_was_committed_has_passed_the_turn
         dying, other = await place.worker(1), await place.worker(2)
         running, waiting = await one_runs_one_waits(place, dying)
         end = {
-            "succeed": lambda: dying.succeed([running], place.clock.now()),
-            "finish": lambda: dying.finish([Finish(running, "dead", place.clock.now())]),
+            "succeed": lambda: dying.settling.succeed([running], place.clock.now()),
+            "finish": lambda: dying.settling.finish([Finish(running, "dead", place.clock.now())]),
         }[way]
-        with answers_lost(dying._database, monkeypatch, way, "fetchrow"), pytest.raises(Unavailable):
+        with answers_lost(dying.settling._database, monkeypatch, way, "fetchrow"), pytest.raises(Unavailable):
             await end()
         assert await starts_next(place, other) == [waiting]
 
@@ -68,7 +69,7 @@ def test_an_end_passes_the_turn_to_one_that_a_worker_looks_at_in_that_moment(url
         running, waiting = await one_runs_one_waits(place, worker)
         async with place.database.transaction() as deciding:
             await deciding.execute("SELECT FROM executions WHERE fire_at = $1 FOR KEY SHARE", waiting)
-            assert await worker.succeed([running], place.clock.now()) == []
+            assert await worker.settling.succeed([running], place.clock.now()) == []
         assert await starts_next(place, worker) == [waiting]
 
     tell(url, story)
@@ -85,7 +86,7 @@ def test_one_that_finds_an_earlier_one_asleep_and_nobody_running_wakes_it(url: s
         worker = await place.worker(1)
         [running] = await place.start_what_is_ready(worker)
         assert running.fire_at == first
-        assert await worker.succeed([running], place.clock.now()) == []
+        assert await worker.settling.succeed([running], place.clock.now()) == []
         assert await starts_next(place, worker) == [second]
 
     tell(url, story)
@@ -97,9 +98,9 @@ def test_a_claim_ahead_of_time_does_not_sit_on_a_turn(url: str) -> None:
         running, waiting = await one_runs_one_waits(place, one)
         [ahead] = await take(place, other, 1, ahead=HOUR)
         assert (ahead.fire_at, ahead.waits_for) == (waiting, "turn")
-        assert await one.succeed([running], place.clock.now()) == []
+        assert await one.settling.succeed([running], place.clock.now()) == []
         assert await starts_next(place, one) == [waiting]
-        assert await other.start_gated([ahead], place.clock.now()) == [], "it runs twice"
+        assert await other.starting.start_gated([ahead], place.clock.now()) == [], "it runs twice"
 
     tell(url, story)
 
@@ -113,7 +114,7 @@ def test_the_end_of_a_lost_claim_passes_the_turn_on(url: str) -> None:
         def judge(overdue: Overdue) -> Finish:
             return Finish(overdue, "dead", place.clock.now())
 
-        assert await guard.reclaim(10, judge) == (0, 1)
+        assert await guard.reclaiming.reclaim(10, judge) == (0, 1)
         assert await starts_next(place, guard) == [waiting]
 
     tell(url, story)
@@ -153,7 +154,10 @@ def test_calling_off_what_holds_the_turn_between_two_starts_wakes_who_waits_for_
         running, waiting = await one_runs_one_waits(place, worker)
         ended = Finish(running, "cancelled", place.clock.now())
         # No attempt was made: it is back as it was, and holds the turn.
-        assert await worker.postpone([Again(running, place.clock.now() + HOUR, None, ended, "host")]) == []
+        assert (
+            await worker.settling.postpone([Again(running, place.clock.now() + HOUR, None, ended, "host")])
+            == []
+        )
         await _run_by_hand(place, running.job_id, waiting)
         await remove(place, running.key)
         assert await starts_next(place, worker) == [waiting]
@@ -177,7 +181,7 @@ def test_calling_off_what_is_next_wakes_the_one_after_it(
         (job_id,) = await place.define("queue")
         _, second, third = await place.fire(job_id, place.clock.now() - 3 * SECOND, 3)
         [running] = await place.start_what_is_ready(worker)
-        assert await worker.succeed([running], place.clock.now()) == []
+        assert await worker.settling.succeed([running], place.clock.now()) == []
         await _run_by_hand(place, job_id, third)
         await remove(place, ExecutionKey(job_id, second))
         assert await starts_next(place, worker) == [third]
@@ -194,14 +198,14 @@ def test_of_two_claims_of_one_execution_the_one_that_counts_is_started(url: str,
         running, waiting = await one_runs_one_waits(place, worker)
         await place.fire(running.job_id, waiting + SECOND)  # so that the gate decides
         [ahead] = [claim for claim in await take(place, worker, 9, ahead=HOUR) if claim.fire_at == waiting]
-        assert await worker.succeed([running], place.clock.now()) == []
+        assert await worker.settling.succeed([running], place.clock.now()) == []
         [again] = await take(place, worker, 9)
         assert again.key == ahead.key
         assert again.started_at is None
-        worker._gate._floors_in_vain = 1
+        worker.starting._gate._floors_in_vain = 1
         both = [ahead, again] if stale_first else [again, ahead]
-        [started] = await worker.start_gated(both, place.clock.now())
+        [started] = await worker.starting.start_gated(both, place.clock.now())
         assert started is again
-        assert await worker.succeed([started], place.clock.now()) == []
+        assert await worker.settling.succeed([started], place.clock.now()) == []
 
     tell(url, story)

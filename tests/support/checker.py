@@ -1,8 +1,8 @@
 """Judges a run: was every promise kept?
 
-`check` takes a `History` and returns a `Verdict` with every broken promise, the numbers behind it, and for the first
-offender its whole timeline. It is pure, knows nothing of the product's code, and is itself tested with histories
-that are wrong on purpose (`tests/unit/test_checker.py`).
+`check` takes a `History` and returns a `Verdict` with every broken promise, the numbers behind it, and for
+the first offender its whole timeline. It is pure, knows nothing of the product's code, and is itself tested
+with histories that are wrong on purpose (`tests/unit/test_checker.py`).
 
 =====  =======================================================================================================
 I1     an acknowledged job is there; a refused one is not; an unknown one is there at most once
@@ -10,7 +10,7 @@ I2     every due (job, fire time) has exactly one final row, and it is one that 
 I3     nothing exists, and nothing was called, that nobody asked for
 I4     attempts are numbered 1, 2, 3 … without a gap; only a success or the last attempt is left unrecorded
 I5     a shard's epoch grows with every owner, and no owner is replaced before its lease has expired
-I8     a second call has a recorded reason, each attempt calls at most once, and workers get lost only by faults
+I8     a second call has a recorded reason, an attempt calls at most once, workers get lost only by faults
 I9     `succeeded` means that the sink received that very attempt and answered 2xx, and rests on that answer
 I10    `cancelled` in a client's hands means that no attempt was or will be made, and the final row says so
 I11    no fire time is skipped or expired (the jobs of these runs ask for all of them)
@@ -19,8 +19,9 @@ I13    nothing is called before its fire time
 I16    after the run nothing is left over: every execution is final, every schedule is exhausted
 =====  =======================================================================================================
 
-The oracle for I2 is arithmetic: a one-off fires at its instant; `every` fires at the multiples of its interval.
-A fire time between a creation's request and its answer may be in or out, because the moment of creation lies there.
+The oracle for I2 is arithmetic: a one-off fires at its instant; `every` fires at the multiples of its
+interval. A fire time between a creation's request and its answer may be in or out, because the moment of
+creation lies there.
 """
 
 from collections import Counter, defaultdict
@@ -140,7 +141,7 @@ def _fire_times(run: _Run) -> Iterator[Violation]:
     for job_id, create in run.create_of_id.items():
         if job_id not in run.job_of_id:
             continue  # I1 has said so
-        must, may = _oracle(create)
+        must, may = _oracle(create, run.history.slept)
         seen = Counter(row.key.fire_at for row in run.rows_of_job[job_id])
         for fire_at in sorted(must - seen.keys()):
             yield Violation("I2", f"{create.label} has no row for this fire time", Key(job_id, fire_at))
@@ -151,13 +152,13 @@ def _fire_times(run: _Run) -> Iterator[Violation]:
                 yield Violation("I2", f"{create.label} has {number} rows for this time", Key(job_id, fire_at))
 
 
-def _oracle(create: Create) -> tuple[set[int], set[int]]:
+def _oracle(create: Create, slept: int) -> tuple[set[int], set[int]]:
     """The fire times that must have a row, and those that may."""
     if create.at is not None:
         return {create.at}, {create.at}
     if create.every is None or create.until is None:
         raise ValueError(f"{create.label} has no schedule that the oracle knows")
-    first = ((create.invoked_at - _CLOCKS_DIFFER) // create.every + 1) * create.every
+    first = ((create.invoked_at - _CLOCKS_DIFFER - slept) // create.every + 1) * create.every
     may = set(range(first, create.until + 1, create.every))
     return {fire_at for fire_at in may if fire_at > create.answered_at + _CLOCKS_DIFFER}, may
 

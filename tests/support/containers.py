@@ -1,4 +1,5 @@
-"""Everything that a part of the product keeps in memory: each map, set, list and queue within reach, and how long it is."""
+"""Everything that a part of the product keeps in memory: each map, set, list and queue within reach, and how
+long it is."""
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
@@ -8,7 +9,8 @@ CONTAINERS = (dict, OrderedDict, defaultdict, set, list, deque)
 
 
 def containers(*roots: object) -> dict[str, int]:
-    """`Class.attribute` to the length of the longest container there. Goes from the roots through objects of the product."""
+    """`Class.attribute` to the length of the longest container there. Goes from the roots through objects of
+    the product."""
     found: dict[str, int] = {}
     seen: set[int] = set()
     waiting: list[object] = list(roots)

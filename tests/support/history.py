@@ -1,10 +1,11 @@
 """What happened in a run, as the observers saw it: clients, the sink, the database, the one who broke things.
 
-Nothing here comes from the product's own logs. `check` in `tests.support.checker` judges a `History`; this module
-only says what one is made of and reads the database's share of it.
+Nothing here comes from the product's own logs. `check` in `tests.support.checker` judges a `History`; this
+module only says what one is made of and reads the database's share of it.
 
-Two clocks appear. `…_at` fields and fire times are instants (microseconds since 1970, the machine's wall clock,
-which is the database's too). `mono` fields are seconds on the machine's monotonic clock, for what came before what.
+Two clocks appear. `…_at` fields and fire times are instants (microseconds since 1970, the machine's wall
+clock, which is the database's too). `mono` fields are seconds on the machine's monotonic clock, for what came
+before what.
 """
 
 import json
@@ -48,7 +49,8 @@ class Create(msgspec.Struct, kw_only=True):
 
 
 class Cancel(msgspec.Struct, kw_only=True):
-    """A client called a one-off's execution off. `cancelled` promises that it was never called and never will be."""
+    """A client called a one-off's execution off. `cancelled` promises that it was never called and never will
+    be."""
 
     key: Key
     answer: str
@@ -137,6 +139,8 @@ class History(msgspec.Struct):
     lives: list[Row] = []
     leases: list[LeaseChange] = []
     faults: list[Fault] = []
+    slept: int = 0
+    """For how many microseconds the machine slept, which nodes learn from the database."""
 
     def save(self, file: Path) -> None:
         """Keep the run for whoever wants to look at it again."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.queues import WholeQueue, queue_statement, whole_queue
 from tocsin.clock import system_now
 from tocsin.db.pool import Database, open_database
-from tocsin.db.statements import statement
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.ids import new_job_id, shard_of
 from tocsin.domain.instant import format_instant
@@ -20,10 +20,9 @@ from tocsin.domain.target import NoopTarget
 from tocsin.queue.allotment import Allotment
 from tocsin.queue.claims import Claim, Overdue, Requeue
 from tocsin.queue.lanes import Lane
-from tocsin.queue.postgres import PostgresQueue
 from tocsin.store.jobs import JobStore, NewJob
 
-LANE = Lane("default", 5, 1)
+LANE = Lane("default", 5, 1, "noop")
 
 
 @asynccontextmanager
@@ -46,36 +45,36 @@ async def add(database: Database, limit: Limit, count: int, overlap: Overlap = O
     await JobStore(database).define(jobs, now)
 
 
-async def workers(database: Database, count: int, claim_ttl: float = 60) -> list[PostgresQueue]:
+async def workers(database: Database, count: int, claim_ttl: float = 60) -> list[WholeQueue]:
     """Workers of live nodes, each with its own queue."""
     rows = await database.fetch(
         "INSERT INTO nodes (name, roles, version, expires_at)"
         " SELECT 'node', '{worker}', 'test', 'infinity' FROM generate_series(1, $1::integer) RETURNING id",
         count,
     )
-    return [PostgresQueue(database, row["id"], claim_ttl) for row in rows]
+    return [whole_queue(database, row["id"], claim_ttl) for row in rows]
 
 
-async def claim(queue: PostgresQueue, take: int) -> list[Claim]:
+async def claim(queue: WholeQueue, take: int) -> list[Claim]:
     now = system_now()
-    return await queue.claim([Allotment(LANE, take)], now, secrets.randbits(63), now)
+    return await queue.claiming.claim([Allotment(LANE, take)], now, secrets.randbits(63), now)
 
 
-async def claim_and_start(queue: PostgresQueue, take: int) -> tuple[int, list[Claim]]:
+async def claim_and_start(queue: WholeQueue, take: int) -> tuple[int, list[Claim]]:
     """Returns how many were claimed and which of them passed the gate."""
     claims = await claim(queue, take)
     held = [claim for claim in claims if claim.started_at is None]
     started = [claim for claim in claims if claim.started_at is not None]
-    return len(claims), started + (await queue.start_gated(held, system_now()) if held else [])
+    return len(claims), started + (await queue.starting.start_gated(held, system_now()) if held else [])
 
 
-async def vanish(database: Database, queue: PostgresQueue) -> None:
+async def vanish(database: Database, queue: WholeQueue) -> None:
     """The queue's node is not heard of any more."""
-    await database.execute("UPDATE nodes SET expires_at = '-infinity' WHERE id = $1", queue._node_id)
+    await database.execute("UPDATE nodes SET expires_at = '-infinity' WHERE id = $1", queue.node_id)
 
 
-async def held_slots(database: Database, queue: PostgresQueue) -> int:
-    row = await database.one("SELECT count(*) AS n FROM slots WHERE node_id = $1", queue._node_id)
+async def held_slots(database: Database, queue: WholeQueue) -> int:
+    row = await database.one("SELECT count(*) AS n FROM slots WHERE node_id = $1", queue.node_id)
     return int(row["n"])
 
 
@@ -83,11 +82,11 @@ def again(overdue: Overdue) -> Requeue:
     return Requeue(overdue, system_now(), None)
 
 
-async def with_idle_slots(queue: PostgresQueue, number: int) -> None:
+async def with_idle_slots(queue: WholeQueue, number: int) -> None:
     """So many executions have run, and the worker has their slots."""
     _, started = await claim_and_start(queue, number)
     assert len(started) == number
-    assert await queue.succeed(started, system_now()) == []
+    assert await queue.settling.succeed(started, system_now()) == []
 
 
 class _Listening:
@@ -111,9 +110,10 @@ class _Listening:
 def answers_lost(
     database: Database, patch: pytest.MonkeyPatch, statement_name: str, method: str = "fetch"
 ) -> Iterator[None]:
-    """What the statement does is done, and committed with the rest of its transaction, but nobody hears of it."""
+    """What the statement does is done, and committed with the rest of its transaction, but nobody hears of
+    it."""
     text, fetch, transaction = (
-        statement("tocsin.queue", statement_name),
+        queue_statement(statement_name).text,
         getattr(database, method),
         database.transaction,
     )

@@ -1,5 +1,5 @@
-"""A name server on loopback: names that begin with `good` have an address, those that begin with `slow` get no answer, and any
-other does not exist."""
+"""A name server on loopback: names that begin with `good` have an address, those that begin with `slow` get
+no answer, and any other does not exist."""
 
 import socket
 import struct

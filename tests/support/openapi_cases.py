@@ -1,8 +1,9 @@
 """What drawn requests meet: things in the database, and how their ids and names come into the requests.
 
-Drawn ids exist as good as never, drawn schedules contradict themselves. Most requests that fit the document therefore
-get ids and names that exist, and schedules of one kind; one in sixteen is sent as it was drawn, and those that do not
-fit the document keep what does not. Which value is taken depends on nothing but what was drawn.
+Drawn ids exist as good as never, drawn schedules contradict themselves. Most requests that fit the document
+therefore get ids and names that exist, and schedules of one kind; one in sixteen is sent as it was drawn, and
+those that do not fit the document keep what does not. Which value is taken depends on nothing but what was
+drawn.
 """
 
 import zlib
@@ -16,6 +17,7 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation.meta import TestPhase
 
 from tests.support.api import RealApi
+from tocsin.domain.connection import BROKERS
 
 OWN_TENANT: Final = "fuzzed"
 _FRAMING: Final = ("Content-Length", "Transfer-Encoding", "Connection", "Host", "Expect", "Upgrade")
@@ -36,7 +38,8 @@ _NOBODY: Final = "http://127.0.0.1:9/"  # refuses connections at once
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What is there: values of parameters by name, and the key of a tenant that may ask as often as it likes."""
+    """What is there: values of parameters by name, and the key of a tenant that may ask as often as it
+    likes."""
 
     key: str
     values: Mapping[str, Sequence[str]]
@@ -47,7 +50,9 @@ def furnish(api: RealApi, number: int = 0) -> Known:
     if not number:
         limits = {"requests_per_second": 1_000_000}
         assert api.post("/v1/tenants", {"name": OWN_TENANT, "limits": limits}).status == 201
-    made = api.post("/v1/keys", {"name": "fuzz", "scopes": ["read", "write"], "tenant": OWN_TENANT}).json()
+    made = api.post(
+        "/v1/keys", {"name": "fuzz", "scopes": ["read", "write", "worker"], "tenant": OWN_TENANT}
+    ).json()
     own = RealApi(api.port, made["text"])
     later, hourly = (
         own.create(schedule={"in": "1d"}),
@@ -64,8 +69,14 @@ def furnish(api: RealApi, number: int = 0) -> Known:
     calendar = {"ranges": [{"from": "2030-12-24T00:00:00Z", "to": "2030-12-27T00:00:00Z"}]}
     assert own.call("PUT", "/v1/calendars/holidays", msgspec.json.encode(calendar)).status == 200
     assert own.call("PUT", f"/v1/secrets/token-{number}", b'{"value":"hush"}').status == 200
+    for broker in BROKERS:
+        settings = msgspec.json.encode({"kind": broker, "addresses": ["127.0.0.1:9"]})
+        assert own.call("PUT", f"/v1/connections/{broker}", settings).status == 200
     past = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
     backfill = own.post(f"/v1/jobs/{hourly['id']}/backfills", past).json()["backfill"]
+    nothing = {"do": "pause", "of": "jobs", "where": {"queue": "nobody"}}
+    operation = own.post("/v1/operations", nothing).json()["operation"]
+    workers = [_register(own) for _ in range(9)]
     other = f"other-{number}"
     assert api.post("/v1/tenants", {"name": other}).status == 201
     spare = api.post("/v1/keys", {"name": "spare", "scopes": ["read"], "tenant": other}).json()["key"]
@@ -75,10 +86,17 @@ def furnish(api: RealApi, number: int = 0) -> Known:
         "job": [done["id"], dead["id"]],
         "execution_id": [execution["id"] for execution in executions],
         "backfill_id": [str(backfill["id"])],
+        "operation_id": [str(operation["id"])],
+        "worker_id": workers[:1],
+        "doomed worker_id": workers[1:],
         "key_id": [spare["id"]],
         "tenant": [other],
+        "login": ["tocsin_api", "nobody"],
+        "queue": ["held", "mail"],  # not one whose executions are waited for
         "jobs.name": [hourly["name"]],
         "calendars.name": ["holidays"],
+        "connections.name": BROKERS,
+        "doomed connections.name": ["nobodys"],
         "secrets.name": [f"token-{number}"],
     }
     for path in ("/v1/jobs", "/v1/executions", "/v1/audit", "/v1/secrets"):
@@ -86,6 +104,14 @@ def furnish(api: RealApi, number: int = 0) -> Known:
     for path in ("/v1/keys", "/v1/tenants"):
         values[f"{path}?cursor"] = [api.get(path, limit=1).json()["next_cursor"]]
     return Known(own.key, values)
+
+
+def _register(api: RealApi) -> str:
+    """A remote worker that is not thought to be gone before the run is over."""
+    answer = api.post("/v1/workers", {"name": "fuzz", "tasks": [{"name": "nothing"}], "lease": "10m"})
+    assert answer.status == 201, answer
+    worker: str = answer.json()["worker"]
+    return worker
 
 
 def teach_formats() -> None:
@@ -145,13 +171,15 @@ def meeting(known: Known) -> Any:
 
 
 def _speak_http(case: schemathesis.Case) -> None:
-    """What is not HTTP is answered by the connection, before there is an operation: see `test_api_connection`."""
+    """What is not HTTP is answered by the connection, before there is an operation: see
+    `test_api_connection`."""
     for name in _FRAMING:
         case.headers.pop(name, None)
 
 
 def _following(case: schemathesis.Case) -> schemathesis.Case:
-    """In a sequence ids come from earlier answers, and must mean the same: no other tenant, no key used before."""
+    """In a sequence ids come from earlier answers, and must mean the same: no other tenant, no key used
+    before."""
     case.headers.pop("Tocsin-Tenant", None)
     case.headers.pop("Idempotency-Key", None)
     if isinstance(case.body, dict):
@@ -213,11 +241,17 @@ def _settled(body: Any, pick: int) -> Any:
         return [_settled(item, pick) for item in body]
     if not isinstance(body, dict):
         return body
+    if "do" in body and "of" in body:
+        return _operation(body, pick)
+    if "seq" in body and "want" in body:  # nothing ever comes for the worker: it need not wait for long
+        return {**body, "wait_ms": body.get("wait_ms", 0) % 20}
     sensible = {name: value for name, value in _SENSIBLE.items() if isinstance(body.get(name), str)}
     keyed = {"idempotency_key": f"key-{pick}"} if body.get("idempotency_key") else {}
     body = {**body, **sensible, **keyed}
     if isinstance(body.get("target"), dict):
         body["target"] = {name: value for name, value in body["target"].items() if name != "tls"}
+        if body["target"].get("kind") in BROKERS:
+            body["target"]["connection"] = body["target"]["kind"]
     if isinstance(body.get("limit"), dict) and "key" in body["limit"]:
         body["limit"] = {"rate": 5, **{name: value for name, value in body["limit"].items() if value}}
     if isinstance(body.get("schedule"), dict):
@@ -228,6 +262,17 @@ def _settled(body: Any, pick: int) -> Any:
         ]
         body = {**body, "schedule": parts}
     return body
+
+
+def _operation(body: dict[str, Any], pick: int) -> dict[str, Any]:
+    """An operation that makes sense: an action that is possible, on things that are listed so, and on few of
+    them."""
+    of, where = (
+        _pick((("jobs", "cancel_queued"), ("executions", "retry"), ("dead_letters", "rerun")), pick),
+        {"queue": "nobody"},
+    )
+    kept = {name: value for name, value in body.items() if name not in ("ids", "where", "stop_at")}
+    return {**kept, "of": of[0], "do": of[1], "where": where, "stop_at": {"share": 0.5, "of": 10}}
 
 
 def _one_kind(schedule: dict[str, Any], pick: int, *, part: bool = False) -> dict[str, Any]:

@@ -1,12 +1,13 @@
-"""Requests drawn from the OpenAPI document by schemathesis, against a server over a database that holds things.
+"""Requests drawn from the OpenAPI document by schemathesis, against a server over a database that holds
+things.
 
-Every operation gets boundary values, random values that fit the document, random values that do not, and sequences in
-which one answer leads to the next request. What they meet there is told in `openapi_cases`. The same seed draws the
-same requests.
+Every operation gets boundary values, random values that fit the document, random values that do not, and
+sequences in which one answer leads to the next request. What they meet there is told in `openapi_cases`. The
+same seed draws the same requests.
 
-An answer is a violation when it is a defect (5xx), has a status, media type, header or body that the document does
-not promise, comes without a key, accepts what the document forbids, or refuses what it allows. The last rule has
-exceptions, because not everything can be said in a schema: see `BEYOND_A_SCHEMA`.
+An answer is a violation when it is a defect (5xx), has a status, media type, header or body that the document
+does not promise, comes without a key, accepts what the document forbids, or refuses what it allows. The last
+rule has exceptions, because not everything can be said in a schema: see `BEYOND_A_SCHEMA`.
 """
 
 import re
@@ -42,7 +43,16 @@ BEYOND_A_SCHEMA: Final = {
     r"target\.(url|auth\.token_url)": "what a URL is, and which addresses may be called",
     r"target\.(headers.*|auth.*)": "header names that are Tocsin's own; Authorization in one way only",
     r"target\.tls": "a certificate goes with https",
+    r"target": "which secrets there are, where a server is asked for the types of its messages",
+    r"target\.kind": "what this installation can call, and what can be tried",
     r"target\.body": "nesting and size",
+    r"target\.limits\.(time|memory|output|disk)": "bounds of what is written as text",
+    r"target\.(address|method|descriptors|metadata.*)": "which hosts, methods and messages there are",
+    r"target\.(env.*|stdin|source|args.*)": "variables that are Tocsin's own; nesting; bytes, not characters",
+    r"target\.connection": "that there is one of this kind",
+    r"target\.(subject|stream|fields.*|exchange|routing_key)": "what is the broker's own, or Tocsin's",
+    r"addresses\[\d+\]|tls\.server_name": "what an address is, and which may be called",
+    r"username|password|token|virtual_host|creates_streams|replicas": "which kind of broker has it; what goes with which",
     r"limit(\.key)?": "max_parallel, rate or both; printable in Unicode's sense",
     r"ranges\[\d+\]\.(from|to)|from|to|until|after|expires_(at|in)": "order of instants, leap seconds, one or the other",
     r"created_(from|to)|next_fire_(from|to)|fire_(from|to)": "leap seconds, which RFC 3339 allows and we do not have",
@@ -51,13 +61,18 @@ BEYOND_A_SCHEMA: Final = {
     r"name": "the name in the body and the one in the address are the same",
     r"tenant": "the tenant in the body and the one in the header are the same",
     r"job_id": "only recurring jobs can be backfilled",
+    r"do|where(\.\w+)?|ids(\[\d+\])?": "which actions and filters go with which things; one way to name them",
+    r"stop_at\.share": "above 0",
+    r"(settle|held)\.logs\.at": "leap seconds, again",
+    r"app|revision|sdk": "printable in Unicode's sense",
+    r"hour": "that history reaches back that far",
 }  # fmt: skip
 _DEADLY: Final = ["keys_rotate", "keys_revoke", "tenants_suspend", "tenants_change"]
 _BEYOND: Final = re.compile("|".join(f"(?:{field})" for field in BEYOND_A_SCHEMA))
 # The bounds of durations are in the document for numbers, but cannot be for text such as 1h30m.
 _DURATIONS: Final = re.compile(
     r"schedule(\.any_of)*\.(in|every|jitter)|(target\.)?timeout|start_within|retry\.(initial|max)_backoff|limit\.per"
-    r"|misfire\.(lookback|pace|grace)|pace|overlap|expires_in|limits\.min_interval|min_lag"
+    r"|misfire\.(lookback|pace|grace)|pace|overlap|where\.min_lag|expires_in|limits\.min_interval|min_lag|step|wait|lease"
 )
 
 
@@ -99,8 +114,8 @@ def fuzz(
     phases: Sequence[str],
     one_in: int = 1,
 ) -> None:
-    """One run over the whole document: `examples` requests per operation in each random phase, and one in so many
-    of all boundary values in the phase `coverage`."""
+    """One run over the whole document: `examples` requests per operation in each random phase, and one in so
+    many of all boundary values in the phase `coverage`."""
     teach_formats()
     schema = schemathesis.openapi.from_dict(
         CONTRACT.document, config=_config(api, known, seed, examples, phases)
@@ -138,14 +153,16 @@ def _config(
             "operations": [
                 {"include-operation-id": admin, "headers": {"Authorization": f"Bearer {ADMIN_KEY}"}},
                 {"include-operation-id": list(NOT_DRAWN), "enabled": False},
-                # In sequences these would find, in a listing, the key and the tenant that the run itself lives on.
+                # In sequences these would find, in a listing, the key and the tenant that the run itself
+                # lives on.
                 {"include-operation-id": _DEADLY, "phases": {"stateful": {"enabled": False}}},
             ],
             "generation": {
                 "max-examples": examples,
                 "no-shrink": True,
                 "database": "none",
-                # Keys are taken away and falsified by the check `ignored_auth`; elsewhere they would only hide the rest.
+                # Keys are taken away and falsified by the check `ignored_auth`; elsewhere they would only
+                # hide the rest.
                 "with-security-parameters": False,
             },
             "phases": {
@@ -186,6 +203,10 @@ def _excusing(report: Report) -> Any:
                 reason = f"422 {re.sub(r'[0-9]+', 'n', fields[0])}"
         elif response.status_code == 403 and "Tocsin-Tenant" in case.headers:
             reason = "403 to act for another tenant"
+        elif response.status_code == 403 and (case.query or {}).get("of") == "fleet":
+            reason = "403 to see what is of all tenants"
+        elif response.status_code == 429 and case.path == "/v1/targets/test":
+            reason = "429 one trial per second"
         elif response.status_code == 412 and "If-Match" in case.headers:
             reason = "412 another version"
         if reason:

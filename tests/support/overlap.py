@@ -1,4 +1,5 @@
-"""Jobs whose executions must not overlap, in a database on a hasty clock, and workers that want to run them."""
+"""Jobs whose executions must not overlap, in a database on a hasty clock, and workers that want to run
+them."""
 
 import asyncio
 import logging
@@ -13,6 +14,7 @@ import structlog
 import uvloop
 
 from tests.simulation.outage_haste import HastyClock
+from tests.support.queues import WholeQueue, whole_queue
 from tocsin.db.pool import Database, open_database
 from tocsin.domain.ids import new_job_id, shard_of
 from tocsin.domain.instant import HOUR, SECOND, Instant
@@ -24,18 +26,18 @@ from tocsin.domain.target import NoopTarget
 from tocsin.queue.allotment import Allotment
 from tocsin.queue.claims import Again, Claim, Finish
 from tocsin.queue.lanes import Lane
-from tocsin.queue.postgres import PostgresQueue
 from tocsin.store.jobs import JobStore, NewJob
 
 SPEED = 20
 SOLO = ("skip", "queue", "collapse", "replace")
-# The database itself refuses an end that nobody was the reason for, as it refuses a second running execution anyway.
+# The database itself refuses an end that nobody was the reason for, as it refuses a second running execution
+# anyway.
 WITNESS = """
 CREATE OR REPLACE FUNCTION witness() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.reason = 'overlap' AND NOT EXISTS (
             SELECT FROM executions h
-            WHERE h.job_id = NEW.job_id AND h.has_floor AND h.fire_at <> NEW.fire_at) THEN
+            WHERE h.job_id = NEW.job_id AND h.has_turn AND h.fire_at <> NEW.fire_at) THEN
         RAISE EXCEPTION 'skipped although nobody has the floor: %', NEW;
     ELSIF NEW.reason LIKE 'replaced%' AND NOT EXISTS (
             SELECT FROM executions n WHERE n.job_id = NEW.job_id AND n.fire_at > NEW.fire_at
@@ -59,11 +61,11 @@ class Life(msgspec.Struct):
     attempt: int
 
 
-async def passed(queue: PostgresQueue, claims: list[Claim], now: Instant) -> list[Claim]:
+async def passed(queue: WholeQueue, claims: list[Claim], now: Instant) -> list[Claim]:
     """Those that the claim has started, and those that pass the gate."""
     held = [claim for claim in claims if claim.started_at is None]
     started = [claim for claim in claims if claim.started_at is not None]
-    return started + (await queue.start_gated(held, now) if held else [])
+    return started + (await queue.starting.start_gated(held, now) if held else [])
 
 
 class Place:
@@ -76,11 +78,11 @@ class Place:
         self.errors: list[str] = []
         self._opened: list[Database] = []
 
-    async def worker(self, node_id: int, claim_ttl: float = 4.0) -> PostgresQueue:
+    async def worker(self, node_id: int, claim_ttl: float = 4.0) -> WholeQueue:
         """A queue over connections of its own."""
         database = await open_database(self.url, name=f"worker {node_id}", size=4, pinned=True)
         self._opened.append(database)
-        return PostgresQueue(database, node_id, claim_ttl)
+        return whole_queue(database, node_id, claim_ttl)
 
     async def define(self, policy: str, count: int = 1) -> list[UUID]:
         """Jobs whose own schedule stays out of the way."""
@@ -101,8 +103,10 @@ class Place:
         """Executions as the planner writes them, due one after the other."""
         times = [first + place * gap for place in range(count)]
         await self.database.execute(
-            "INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause, overlap)"
-            " SELECT 0, j.id, f, 1, j.queue, 5, f, greatest(f, tocsin_now()), 'schedule', j.policies ->> 'overlap'"
+            "INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause, overlap,"
+            " route)"
+            " SELECT 0, j.id, f, 1, j.queue, 5, f, greatest(f, tocsin_now()), 'schedule', j.policies ->> 'overlap',"
+            " route_of(j.target)"
             " FROM jobs j, unnest($2::timestamptz[]) AS f WHERE j.id = $1",
             job_id,
             times,
@@ -125,7 +129,7 @@ class Place:
             run_at,
         )
 
-    async def start_what_is_ready(self, queue: PostgresQueue, patience: int = 0) -> list[Claim]:
+    async def start_what_is_ready(self, queue: WholeQueue, patience: int = 0) -> list[Claim]:
         """Claim and start until there is nothing to claim; with `patience`, until something was started."""
         started: list[Claim] = []
         until = self.clock.now() + patience
@@ -138,12 +142,12 @@ class Place:
             else:
                 await asyncio.sleep(0.005)
 
-    async def fail(self, queue: PostgresQueue, claim: Claim, *, again_in: int) -> None:
+    async def fail(self, queue: WholeQueue, claim: Claim, *, again_in: int) -> None:
         now = self.clock.now()
         record = Attempt(claim.attempt, Verdict.FAILED, claim.started_at, now)
         ended = Finish(claim, "cancelled", now)
         text = msgspec.json.encode(record).decode()
-        assert await queue.retry([Again(claim, now + again_in, text, ended)]) == []
+        assert await queue.settling.retry([Again(claim, now + again_in, text, ended)]) == []
 
     async def waiting_for_locks(self, count: int, or_done: "asyncio.Task[Any] | None" = None) -> bool:
         """Whether so many sessions of this database wait for another one."""
@@ -182,11 +186,11 @@ class Place:
             await database.close()
 
 
-async def take(place: "Place", queue: PostgresQueue, most: int, ahead: int = 0) -> list[Claim]:
+async def take(place: "Place", queue: WholeQueue, most: int, ahead: int = 0) -> list[Claim]:
     """Claim what is due, the earliest first."""
     now = place.clock.now()
-    allotments = [Allotment(Lane("default", 5, 1), most)]
-    return await queue.claim(allotments, now + ahead, secrets.randbits(62), now)
+    allotments = [Allotment(Lane("default", 5, 1, "noop"), most)]
+    return await queue.claiming.claim(allotments, now + ahead, secrets.randbits(62), now)
 
 
 @asynccontextmanager
@@ -195,7 +199,9 @@ async def opened_place(url: str) -> AsyncIterator[Place]:
     database = await open_database(url, name="test", size=4)
     await clock.install(database)
     await database.execute(WITNESS)
-    await database.execute("INSERT INTO lanes VALUES (0, 'default', 5, 1) ON CONFLICT DO NOTHING")
+    await database.execute(
+        "INSERT INTO lanes (cell, queue, priority, tenant_id, route) VALUES (0, 'default', 5, 1, 'noop') ON CONFLICT DO NOTHING"
+    )
     place = Place(url, database, clock)
     try:
         yield place

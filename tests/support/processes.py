@@ -1,7 +1,8 @@
 """Real `tocsin` processes that a test can kill, freeze, thaw and ask to stop.
 
-Each writes what it says to a file of its own, shown when a test fails. A process ends with the test process in any
-case: it holds the reading end of a pipe whose closing tells it to stop, and `Processes` kills what is left.
+Each writes what it says to a file of its own, shown when a test fails. A process ends with the test process
+in any case: it holds the reading end of a pipe whose closing tells it to stop, and `Processes` kills what is
+left.
 """
 
 import os
@@ -151,7 +152,8 @@ class Processes:
         cwd: Path | None = None,
         **environment: str,
     ) -> Process:
-        """A `tocsin` command that is not started yet. `environment` gives `TOCSIN_…` variables in lower case."""
+        """A `tocsin` command that is not started yet. `environment` gives `TOCSIN_…` variables in lower
+        case."""
         variables = {f"TOCSIN_{key.upper()}": value for key, value in environment.items()}
         command = [*wrap, sys.executable, "-m", "tocsin", *arguments]
         process = Process(name, command, variables, self.directory / f"{name}.log", cwd)
@@ -165,8 +167,8 @@ _kept_ports: list[socket.socket] = []
 def free_port() -> int:
     """A port of loopback that nobody listens on, kept for whoever asked until this process ends.
 
-    A bound socket that does not listen keeps the kernel from giving the port to anybody else, be it another test or an
-    outgoing connection, while servers, which reuse addresses, can still listen on it.
+    A bound socket that does not listen keeps the kernel from giving the port to anybody else, be it another
+    test or an outgoing connection, while servers, which reuse addresses, can still listen on it.
     """
     keeper = socket.socket()
     keeper.bind(("127.0.0.1", 0))

@@ -6,8 +6,8 @@ It runs on a thread of its own with uvloop, so that it answers however busy the 
     /slow/1.5   200 after 1.5 seconds
     /fail/2     500 for the first two attempts of an execution, then 200
 
-A hit is noted when the request is complete, its status when the answer has been handed to the kernel. A request
-whose sender went away before that keeps the status 0.
+A hit is noted when the request is complete, its status when the answer has been handed to the kernel. A
+request whose sender went away before that keeps the status 0.
 """
 
 import asyncio

@@ -7,7 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 
 
 class Wire:
-    """Relays connections to a database on a Unix socket. Use as an async context manager; `url` leads through it."""
+    """Relays connections to a database on a Unix socket. Use as an async context manager; `url` leads through
+    it."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)

@@ -6,8 +6,8 @@ sets of numbers together with its text, so the two sides only meet in the text.
 
 The `dst` policies are read straight from the requirement: `literal` fires at every instant whose reading
 matches; `once` drops those whose reading was shown before; `cron` does the same for fixed times and adds one
-fire at the first instant after a jump that swallowed a matching reading. Jumps of three hours or more are corrections,
-which `cron` treats as `literal` does.
+fire at the first instant after a jump that swallowed a matching reading. Jumps of three hours or more are
+corrections, which `cron` treats as `literal` does.
 """
 
 from collections.abc import Iterator
@@ -143,7 +143,8 @@ def _lost(before: datetime, reading: datetime, pause: timedelta) -> Iterator[dat
 
 
 def _seen_before(instant: datetime, reading: datetime, zone: ZoneInfo, within: timedelta) -> bool:
-    """Offsets of the zones and years drawn here are whole quarters of an hour apart, so are equal readings."""
+    """Offsets of the zones and years drawn here are whole quarters of an hour apart, so are equal
+    readings."""
     quarter = timedelta(minutes=15)
     return any(_reading(instant - n * quarter, zone) == reading for n in range(1, within // quarter))
 
@@ -229,7 +230,8 @@ def _draw_dates(rng: Random, any_day: float) -> tuple[str, set[int], bool, list[
 
 
 def _draw_date_word(rng: Random) -> str:
-    # Short of 28 days before the last: further back some months, and so maybe all drawn ones, have no such day.
+    # Short of 28 days before the last: further back some months, and so maybe all drawn ones, have no such
+    # day.
     return rng.choice(("L", "LW", f"L-{rng.randint(1, 27)}", f"{rng.randint(1, 28)}W"))
 
 

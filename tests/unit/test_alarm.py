@@ -1,4 +1,5 @@
-"""The timer of what has started and waits for its instant: in order, never early, nothing that was dropped, nothing left behind."""
+"""The timer of what has started and waits for its instant: in order, never early, nothing that was dropped,
+nothing left behind."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -17,7 +18,7 @@ from tocsin.worker.alarm import Alarm, LoopTimer
 
 def claim_at(run_at: Instant, policies: str = "{}", tenant: int = 1, priority: int = 5) -> Claim:
     return Claim(
-        new_job_id(run_at), run_at, tenant, "default", priority, run_at, run_at, None, run_at, run_at, 1, 0, None, None, None,
+        new_job_id(run_at), run_at, tenant, "default", priority, "noop", run_at, run_at, None, run_at, run_at, 1, 0, None, None, None,
         None, None, NOOP, policies, 1, 7,
     )  # fmt: skip
 

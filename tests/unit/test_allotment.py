@@ -11,7 +11,13 @@ from tocsin.queue.allotment import NO_DEFICITS, Allotment, allot, put_back
 from tocsin.queue.lanes import Lane, LaneView
 
 NOW = 1_900_000_000 * SECOND
-lanes = st.builds(Lane, st.sampled_from(("default", "slow")), st.integers(0, 10), st.integers(1, 30))
+lanes = st.builds(
+    Lane,
+    st.sampled_from(("default", "slow")),
+    st.integers(0, 10),
+    st.integers(1, 30),
+    st.sampled_from(("noop", "http")),
+)
 
 
 @st.composite
@@ -28,7 +34,9 @@ some_weights = st.lists(st.integers(1, 20), min_size=1, max_size=15)
 
 def level_of(weights: Sequence[int]) -> list[LaneView]:
     """One lane each of tenants with these weights."""
-    return [LaneView(Lane("default", 5, tenant), weight, NOW) for tenant, weight in enumerate(weights)]
+    return [
+        LaneView(Lane("default", 5, tenant, "noop"), weight, NOW) for tenant, weight in enumerate(weights)
+    ]
 
 
 def taken_over(
@@ -130,8 +138,8 @@ def test_a_lane_that_was_idle_has_saved_nothing_up() -> None:
 
 
 def test_more_queues_do_not_make_a_tenant_heavier() -> None:
-    many = [LaneView(Lane(f"queue-{number}", 5, 1), 1, NOW) for number in range(9)]
-    one = LaneView(Lane("default", 5, 2), 1, NOW)
+    many = [LaneView(Lane(f"queue-{number}", 5, 1, "noop"), 1, NOW) for number in range(9)]
+    one = LaneView(Lane("default", 5, 2, "noop"), 1, NOW)
     taken = taken_over(lambda _: [*many, one], [7] * 1000)
     assert abs(taken[one.lane] - 3500) <= 10
     assert all(abs(taken[view.lane] - 3500 / 9) <= 10 for view in many)
@@ -159,8 +167,26 @@ def test_allotments_that_were_put_back_come_first_the_next_time_and_do_not_grow(
     assert sum(take for _, take in allotments) == 3
 
 
+@given(some_weights, st.integers(1, 5))
+def test_a_lane_whose_allotment_was_put_back_gets_it_the_next_time_and_no_turn_beside_it(
+    weights: list[int], room: int
+) -> None:
+    level = level_of(weights)
+    taken: Counter[Lane] = Counter()
+    deficits = NO_DEFICITS
+    calls = 20 * len(weights)
+    for _ in range(calls):
+        allotments, deficits = allot(deficits, level, room)
+        deficits = put_back(deficits, dict(allotments))
+        allotments, deficits = allot(deficits, level, room)
+        taken.update(dict(allotments))
+    for view in level:
+        due = room * calls * view.weight / sum(weights)
+        assert abs(taken[view.lane] - due) <= 1 + room + view.weight * len(weights) / sum(weights)
+
+
 def test_nothing_is_allotted_where_there_is_nothing() -> None:
-    lane = Lane("default", 5, 1)
+    lane = Lane("default", 5, 1, "noop")
     assert allot(NO_DEFICITS, [], 100)[0] == []
     assert allot(NO_DEFICITS, [LaneView(lane, 1, NOW)], 0)[0] == []
     assert allot(NO_DEFICITS, [LaneView(lane, 1, NOW)], 7)[0] == [Allotment(lane, 7)]

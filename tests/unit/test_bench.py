@@ -30,7 +30,8 @@ def test_a_percentile_is_a_value_that_was_measured(count: int, percent: int, val
 
 
 class History:
-    """A listing that tells more with every look. Pages have two items, and a look is what begins without a cursor."""
+    """A listing that tells more with every look. Pages have two items, and a look is what begins without a
+    cursor."""
 
     def __init__(self, *looks: str) -> None:
         self.looks = [list(look) for look in looks]

@@ -15,7 +15,7 @@ from tocsin.failpoints import Failpoints
 from tocsin.queue.allotment import Allotment
 from tocsin.queue.claims import Claim
 from tocsin.queue.lanes import Lane, LaneView
-from tocsin.queue.shares import Rank, TenantShares
+from tocsin.queue.tenant_caps import Rank, TenantCaps
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
 from tocsin.worker.claimer import Claimer
@@ -25,7 +25,7 @@ from tocsin.worker.timetable import Timetable
 
 NOW = 1_000_000 * SECOND
 BATCH = 100
-FLOOD, QUIET = Lane("default", 5, 1), Lane("default", 5, 2)
+FLOOD, QUIET = Lane("default", 5, 1, "noop"), Lane("default", 5, 2, "noop")
 
 
 class Queue:
@@ -37,7 +37,7 @@ class Queue:
     def __init__(self) -> None:
         self.asked: list[Allotment] = []
 
-    async def peek(self, *_: object) -> list[LaneView]:
+    async def look(self, *_: object) -> list[LaneView]:
         return [LaneView(lane, 1, NOW) for lane in (FLOOD, QUIET)]
 
     async def claim(self, allotments: Sequence[Allotment], *_: object) -> list[Claim]:
@@ -55,19 +55,25 @@ def run(held: Sequence[Claim]) -> tuple[list[Allotment], Report]:
 def _claimer(queue: Any, held: Sequence[Claim] = (), free: int = 1000, held_max: int = 10_000) -> Claimer:
     timetable = Timetable()
     timetable.add(held)
-    idle: Any = SimpleNamespace(free=free, backlog=0, claims=lambda: (), run=lambda _: None, expire=None)
+    lines = SimpleNamespace(lines=SimpleNamespace(rooms=dict))
+    idle: Any = SimpleNamespace(
+        backlog=0, claims=lambda: (), run=lambda _: None, expire=None, line_keeper=lines
+    )
+    whole: Any = SimpleNamespace(looking=queue, claiming=queue)
+    misfires: Any = []
     return Claimer(
-        queue,
+        whole,
         timetable,
         idle,
-        Places(idle),
+        Places(free),
         idle,
+        misfires,
         Telemetry(),
         Failpoints(),
         ahead=2.0,
         batch=BATCH,
         held_max=held_max,
-        shares=TenantShares(Rank(1, 1.0)),
+        tenant_caps=TenantCaps(Rank(1, 1.0)),
         lateness=Lateness(),
     )
 
@@ -94,7 +100,7 @@ def test_nothing_more_is_taken_while_many_missed_claims_wait_for_a_decision(
 ) -> None:
     queue = Queue()
     claimer = _claimer(queue)
-    claimer.undecided = lambda: undecided
+    claimer._misfires = [None] * undecided  # type: ignore[assignment]
     asyncio.run(claimer.run_once(NOW))
     assert bool(queue.asked) == asks
 
@@ -102,31 +108,31 @@ def test_nothing_more_is_taken_while_many_missed_claims_wait_for_a_decision(
 def test_what_becomes_new_while_a_look_is_under_way_is_looked_at_next() -> None:
     looks = []
 
-    async def peek(*_: object) -> list[LaneView]:
+    async def look(*_: object) -> list[LaneView]:
         looks.append(1)
         if len(looks) == 1:
             claimer.forget_look()
         return [LaneView(FLOOD, 1, NOW + 60 * SECOND)]
 
-    claimer = _claimer(SimpleNamespace(peek=peek, lanes_known=2, weights={}))
+    claimer = _claimer(SimpleNamespace(look=look, lanes_known=2, weights={}))
     for _ in range(3):
         asyncio.run(claimer.run_once(NOW))
     assert len(looks) == 2
 
 
 def test_a_look_that_failed_is_made_up_for() -> None:
-    async def peek(*_: object) -> list[LaneView]:
+    async def look(*_: object) -> list[LaneView]:
         raise Unavailable("no database")
 
     async def peek_again(*_: object) -> list[LaneView]:
         return []
 
-    queue = SimpleNamespace(peek=peek, lanes_known=2, weights={})
+    queue = SimpleNamespace(look=look, lanes_known=2, weights={})
     claimer = _claimer(queue)
     claimer._views = [LaneView(FLOOD, 1, NOW + 60 * SECOND)]
     with pytest.raises(Unavailable):
         asyncio.run(claimer.run_once(NOW))
-    queue.peek = peek_again
+    queue.look = peek_again
     asyncio.run(claimer.run_once(NOW))
     assert claimer._views == []
 
@@ -138,7 +144,7 @@ class Lanes(Queue):
         super().__init__()
         self.due = due.values()
 
-    async def peek(self, *_: object) -> list[LaneView]:
+    async def look(self, *_: object) -> list[LaneView]:
         return [LaneView(lane, 1, run_at) for lane, run_at in self.due]
 
     async def claim(self, allotments: Sequence[Allotment], *_: object) -> list[Claim]:
@@ -174,28 +180,47 @@ def test_no_tenant_fills_the_memory_alone() -> None:
 
 
 def test_over_many_claims_tenants_share_the_places_that_become_free() -> None:
-    lanes = [Lane("default", 5, tenant) for tenant in range(10)]
+    lanes = [Lane("default", 5, tenant, "noop") for tenant in range(10)]
     queue = Lanes(**{str(lane.tenant_id): (lane, NOW) for lane in lanes})
-    runner: Any = SimpleNamespace(free=0, backlog=0, claims=lambda: (), run=lambda _: None, expire=None)
     claimer = _claimer(queue)
-    claimer._runner, claimer._places = runner, Places(runner)
     taken: Counter[Lane] = Counter()
     for free in (1, 3, 0, 7, 2) * 100:
-        runner.free, queue.asked = free, []
+        claimer._places.capacity, queue.asked = free, []
         asyncio.run(claimer.run_once(NOW))
         taken.update(dict(queue.asked))
     assert taken.total() == 1300
     assert all(abs(taken[lane] - 130) <= 1 for lane in lanes)
 
 
+def test_a_lane_that_another_worker_emptied_first_has_its_turn_when_it_has_something_again() -> None:
+    queue = Lanes(flood=(FLOOD, NOW))
+    claimer = _claimer(queue, free=1)
+    asyncio.run(claimer.run_once(NOW))
+    claim, queue.due = queue.claim, [(FLOOD, NOW), (QUIET, NOW)]
+
+    async def too_late(allotments: Sequence[Allotment], *_: object) -> list[Claim]:
+        queue.asked = list(allotments)
+        return []
+
+    queue.claim = too_late  # type: ignore[method-assign]
+    claimer.forget_look()
+    asyncio.run(claimer.run_once(NOW))
+    assert queue.asked == [Allotment(QUIET, 1)], "who is new comes first"
+    queue.claim = claim  # type: ignore[method-assign]
+    asyncio.run(claimer.run_once(NOW))
+    assert queue.asked == [Allotment(QUIET, 1)]
+    asyncio.run(claimer.run_once(NOW))
+    assert queue.asked == [Allotment(FLOOD, 1)], "and is served once"
+
+
 def test_where_there_are_thousands_of_lanes_looks_leave_time_for_other_things() -> None:
     looks = []
 
-    async def peek(*_: object) -> list[LaneView]:
+    async def look(*_: object) -> list[LaneView]:
         looks.append(1)
         return []
 
-    claimer = _claimer(SimpleNamespace(peek=peek, lanes_known=5000, weights={}))
+    claimer = _claimer(SimpleNamespace(look=look, lanes_known=5000, weights={}))
     asyncio.run(claimer.run_once(NOW))
     claimer.forget_look()
     report = asyncio.run(claimer.run_once(NOW + 10 * MILLISECOND))

@@ -143,7 +143,8 @@ class TestGap:
         assert fires("0 9 30 12 *", "2011-06-01", 1, "Pacific/Apia", dst) == ["2012-12-29T19:00Z"]
 
     def test_a_jump_of_three_hours_is_a_correction_in_both_directions(self) -> None:
-        """Casey went from UTC+8 to UTC+11 on 17 October 2009 at 18:00Z, and back on 4 March 2010 at 15:00Z."""
+        """Casey went from UTC+8 to UTC+11 on 17 October 2009 at 18:00Z, and back on 4 March 2010 at
+        15:00Z."""
         assert fires("30 3 * * *", "2009-10-17T12:00:00Z", 1, "Antarctica/Casey", CRON) == [
             "2009-10-18T16:30Z"
         ]

@@ -10,10 +10,11 @@ import structlog
 from tocsin.clock import DatabaseClock
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.ids import new_job_id
-from tocsin.domain.outcome import SUCCEEDED
+from tocsin.domain.outcome import Outcome, Verdict
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim, Finish
 from tocsin.settings import Settings
+from tocsin.signals import Signal
 from tocsin.telemetry import Telemetry
 from tocsin.worker.settler import Settlement
 from tocsin.worker.worker import Worker
@@ -23,7 +24,9 @@ class Queue:
     """Its first write takes until the test says so, and some of the others fail."""
 
     def __init__(self, failing: set[int]) -> None:
-        self.slots = SimpleNamespace(taken=None, give_back_all=self._nothing)
+        self.slots = SimpleNamespace(taken=Signal("slots_taken"), give_back_all=self._nothing)
+        self.looking = self.claiming = self.starting = None
+        self.settling = self
         self.written: set[int] = set()
         self.calls = 0
         self.begun, self.go_on = asyncio.Event(), asyncio.Event()
@@ -49,10 +52,10 @@ class Queue:
 
 def settlement(token: int) -> Settlement:
     claim = Claim(
-        new_job_id(token), 1, 1, "default", 5, 1, 1, None, 1, 1, 1, 0, None, None, None, None, None,
+        new_job_id(token), 1, 1, "default", 5, "noop", 1, 1, None, 1, 1, 1, 0, None, None, None, None, None,
         '{"kind":"noop"}', "{}", 1, token,
     )  # fmt: skip
-    return Settlement(claim, SUCCEEDED, 1)
+    return Settlement(claim, Outcome(Verdict.SUCCEEDED, detail={"status": 200}), 1)
 
 
 @pytest.mark.parametrize("failing", [{2}, {1, 2}])

@@ -8,7 +8,7 @@ from tocsin.domain.explain import SKIP_REASONS, Facts, Step, Surroundings, expla
 from tocsin.domain.instant import HOUR, MINUTE, SECOND, parse_instant
 from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import Attempt, Verdict
-from tocsin.domain.waits import Wait
+from tocsin.domain.waits import Held, Wait
 
 NOON = parse_instant("2031-05-05T12:00:00Z", "")
 PLAIN: dict[str, Any] = {
@@ -16,7 +16,7 @@ PLAIN: dict[str, Any] = {
     "deadline_at": None, "attempt": 1, "attempts": [], "reason": None, "cancel_requested": False, "start_by": None,
     "overlap": None, "limit_key": None, "waits_for": None, "waits": [], "late_for": None,
 }  # fmt: skip
-HEALTHY = Surroundings(running=3, workers=2)
+HEALTHY = Surroundings(running=3, workers_of_queue=2, workers=2)
 
 
 def steps(now: int = NOON, around: Surroundings = HEALTHY, **facts: Any) -> list[Step]:
@@ -165,16 +165,45 @@ def test_waits_of_later_attempts_are_not_taken_for_the_lateness_of_the_first() -
 @pytest.mark.parametrize(
     ("around", "kind"),
     [
-        (Surroundings(running=3, workers=2, tenant_suspended=True), "suspension"),
-        (Surroundings(running=3, workers=2, queue_paused=True), "queue_paused"),
+        (Surroundings(running=3, workers_of_queue=2, workers=2, tenant_suspended=True), "suspension"),
+        (Surroundings(running=3, workers_of_queue=2, workers=2, queue_paused_at=NOON), "queue_paused"),
         (Surroundings(), "outage"),
+        (Surroundings(task="shop.send", running=2, workers_of_queue=2), "unserved"),
         (Surroundings(running=1), "unserved"),
-        (Surroundings(running=3, workers=2, in_flight=5, in_flight_limit=5), "tenant_limit"),
-        (Surroundings(running=3, workers=2, in_flight=4, in_flight_limit=5), "ready"),
-        (Surroundings(running=3, workers=2, saturated=2), "place"),
-        (Surroundings(running=3, workers=2, saturated=1), "ready"),
-        (Surroundings(running=3, workers=2, fires_per_second=0.5), "tenant_limit"),
+        (Surroundings(running=2, workers_of_queue=1), "unserved"),
+        (
+            Surroundings(running=3, workers_of_queue=2, workers=2, in_flight=5, in_flight_limit=5),
+            "tenant_limit",
+        ),
+        (Surroundings(running=3, workers_of_queue=2, workers=2, in_flight=4, in_flight_limit=5), "ready"),
+        (Surroundings(running=3, workers_of_queue=2, workers=2, saturated=2), "place"),
+        (Surroundings(running=3, workers_of_queue=2, workers=2, saturated=1), "ready"),
+        (Surroundings(running=3, workers_of_queue=2, workers=2, fires_per_second=0.5), "tenant_limit"),
     ],
 )
 def test_what_is_due_and_queued_is_told_what_stands_in_its_way_now(around: Surroundings, kind: str) -> None:
     assert steps(NOON + MINUTE, around)[-1].kind == kind
+
+
+def test_while_its_queue_was_paused_nothing_else_held_an_execution_back() -> None:
+    facts = Facts(**(PLAIN | LATE | {"started_at": NOON + 10 * SECOND, "late_for": "place"}))
+    pauses = [
+        Held(NOON - HOUR, NOON + 2 * SECOND, "key_a"),
+        Held(NOON + 4 * SECOND, NOON + 9 * SECOND, "key_b", "vendor down"),
+    ]
+    told = explain(facts, HEALTHY, NOON + HOUR, pauses)
+    waits = [(step.kind, step.since, step.until) for step in told if step.until is not None][:4]
+    assert waits == [
+        ("queue_paused", NOON, NOON + 2 * SECOND),
+        ("place", NOON + 2 * SECOND, NOON + 4 * SECOND),
+        ("queue_paused", NOON + 4 * SECOND, NOON + 9 * SECOND),
+        ("place", NOON + 9 * SECOND, NOON + 10 * SECOND),
+    ]
+    assert "For 5s its queue was paused by key_b (vendor down)." in [step.words for step in told]
+    assert "no cause" not in " ".join(step.words for step in told)
+
+
+def test_a_further_attempt_in_a_paused_queue_says_so() -> None:
+    attempts = [Attempt(1, Verdict.FAILED, NOON, NOON + SECOND, 1, "500")]
+    around = Surroundings(running=1, workers=1, queue_paused_at=NOON, queue_paused_by="key_a")
+    assert steps(NOON + HOUR, around, attempts=attempts, attempt=2)[-1].kind == "queue_paused"

@@ -41,7 +41,7 @@ class Bed:
 
 
 def claim() -> Any:
-    return SimpleNamespace(key=object(), token=1, deadline_at=NOW + 10 * SECOND)
+    return SimpleNamespace(identity=object(), deadline_at=NOW + 10 * SECOND)
 
 
 def test_a_notice_is_used_up_by_one_look() -> None:
@@ -97,7 +97,7 @@ def test_what_ended_while_the_heartbeat_was_under_way_was_not_lost() -> None:
         bed.running = [taken]  # the other one is settled by now, and its row is gone
         return claims, []
 
-    bed.heartbeat._queue.extend = extend
+    bed.heartbeat._claiming.extend = extend
     bed.heartbeat._runner.abandon = lambda lost: lost in bed.running
     bed.heartbeat.look_for_stops()
     with structlog.testing.capture_logs() as logs:
@@ -109,3 +109,26 @@ def test_what_ended_while_the_heartbeat_was_under_way_was_not_lost() -> None:
     with structlog.testing.capture_logs() as logs:
         bed.run()
     assert logs == [], "a false alarm"
+
+
+def test_a_claim_that_was_lost_is_said_once_and_not_asked_for_again() -> None:
+    lost, kept = claim(), claim()
+    bed = Bed()
+    bed.running = [lost, kept]
+    asked: list[Sequence[Claim]] = []
+
+    async def extend(claims: Sequence[Claim]) -> tuple[list[Claim], list[Claim]]:
+        asked.append(claims)
+        return [one for one in claims if one is lost], []
+
+    bed.heartbeat._claiming.extend = extend
+    bed.heartbeat._runner.abandon = lambda _: True  # though it takes a moment to end
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(3):
+            bed.heartbeat.look_for_stops()
+            bed.run()
+    assert asked == [[lost, kept], [kept], [kept]]
+    assert [entry["count"] for entry in logs if entry["event"] == "claims.lost_while_running"] == [1]
+    bed.running = [kept]
+    bed.run()
+    assert not bed.heartbeat._lost, "what is gone is forgotten"

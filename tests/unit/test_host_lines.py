@@ -1,4 +1,5 @@
-"""Lines in front of hosts: connections go to tenants in turn, lines are short, and what waits elsewhere keeps its order."""
+"""Lines in front of hosts: connections go to tenants in turn, lines are short, and what waits elsewhere keeps
+its order."""
 
 from collections import Counter
 from itertools import pairwise
@@ -52,6 +53,16 @@ def test_a_full_host_leaves_the_others_alone() -> None:
     assert lines.enter(OTHER)
 
 
+def test_a_host_may_have_room_of_its_own() -> None:
+    lines = HostLines(2, 1000, {SLOW: 1})
+    assert [lines.enter(SLOW) for _ in range(2)] == [True, False]
+    assert [lines.enter(OTHER) for _ in range(3)] == [True, True, False]
+    assert lines.stand(SLOW, claim(1), NOW)
+    lines.leave(SLOW)
+    assert lines.next_call() is not None
+    assert lines.next_call() is None
+
+
 def test_a_tenant_that_floods_a_host_lets_others_take_turns() -> None:
     lines = full(2)
     for token in range(20):
@@ -101,7 +112,8 @@ def test_a_slow_host_has_a_short_line_and_a_quick_one_a_long_line() -> None:
 
 
 def test_the_first_slow_answer_leaves_no_gap_in_which_nobody_comes_back() -> None:
-    """A host is thought quick until it has answered once; the long line that it had until then is no measure any more."""
+    """A host is thought quick until it has answered once; the long line that it had until then is no measure
+    any more."""
     lines = HostLines(64, 4000)
     assert all(lines.enter(SLOW) for _ in range(64))
     assert sum(lines.stand(SLOW, claim(token), NOW) for token in range(2000)) == 1000

@@ -1,10 +1,11 @@
-"""The breaker: a host that fails in a row rests, one probe at a time looks after it, and nothing waits for ever."""
+"""The breaker: a host that fails in a row rests, one probe at a time looks after it, and nothing waits for
+ever."""
 
 import pytest
 
 from tocsin.domain.instant import SECOND
 from tocsin.domain.outcome import Outcome, Verdict
-from tocsin.worker.targets.http_breaker import (
+from tocsin.targets.http.breaker import (
     FIRST_REST,
     LONGEST_REST,
     LONGEST_WAIT,

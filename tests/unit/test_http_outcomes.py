@@ -1,4 +1,5 @@
-"""Answers become outcomes, and outcomes become retries or ends: by the statuses the target expects and the job's policy."""
+"""Answers become outcomes, and outcomes become retries or ends: by the statuses the target expects and the
+job's policy."""
 
 from typing import Any
 
@@ -12,8 +13,8 @@ from tocsin.domain.outcome import Finished, Outcome, TryAgain, Verdict, decide, 
 from tocsin.domain.policy import Policies, Retry, check_policies
 from tocsin.domain.secrets import Redactor
 from tocsin.domain.target import HttpTarget, check_target
-from tocsin.worker.targets.http_exchange import Answer, DeliveryFailed, FailureKind
-from tocsin.worker.targets.http_outcome import outcome_of_answer, outcome_of_failure
+from tocsin.targets.http.exchange import Answer, DeliveryFailed, FailureKind
+from tocsin.targets.http.outcome import outcome_of_answer, outcome_of_failure
 
 URL = "https://example.com/"
 NOTHING = Redactor(())

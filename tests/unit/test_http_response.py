@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.worker.targets.http_exchange import Answer, DeliveryFailed, FailureKind, HttpLimits
-from tocsin.worker.targets.http_response import ResponseReader
+from tocsin.targets.http.exchange import Answer, DeliveryFailed, FailureKind, HttpLimits
+from tocsin.targets.http.response import ResponseReader
 
 LIMITS = HttpLimits(head_bytes=512, read_bytes=2048, kept_bytes=64)
 ANSWERS = (
@@ -48,7 +48,8 @@ def test_no_bytes_break_the_reader(noise: bytes, wire: bytes, at: int) -> None:
 
 @pytest.mark.parametrize(("size", "reusable"), [(64, True), (65, True), (2048, True), (3000, False)])
 def test_a_body_is_read_to_its_end_within_the_bound(size: int, reusable: bool) -> None:
-    """Beyond the kept size a body is cut; beyond the read bound the answer stands but the connection does not."""
+    """Beyond the kept size a body is cut; beyond the read bound the answer stands but the connection does
+    not."""
     reader = ResponseReader(LIMITS, bodiless=False)
     assert reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * min(size, 2049))
     assert reader.take_answer().truncated == (size > LIMITS.kept_bytes)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tocsin.domain.cells import PARTITIONS, partition_for
 from tocsin.domain.errors import NotFound
 from tocsin.domain.ids import (
     EARLIEST,
@@ -16,6 +17,7 @@ from tocsin.domain.ids import (
     new_job_id,
     parse_execution_text,
     parse_job_text,
+    partition_of,
     shard_of,
 )
 from tocsin.domain.instant import MILLISECOND
@@ -95,3 +97,35 @@ def test_any_other_text_names_nothing(text: str) -> None:
 def test_a_job_text_of_another_shape_is_refused(text: str) -> None:
     with pytest.raises(NotFound):
         parse_job_text(text)
+
+
+@given(st.integers(0, (1 << 48) - 1), st.integers(0, PARTITIONS - 1))
+def test_an_id_is_in_the_partition_that_was_chosen_and_is_an_id_like_all_others(
+    ms: int, partition: int
+) -> None:
+    job_id = new_job_id(ms * MILLISECOND, partition)
+    assert partition_of(job_id) == partition
+    assert (job_id.int >> 80, job_id.version, job_id.variant) == (ms, 7, "specified in RFC 4122")
+
+
+@given(uuids)
+def test_the_twelfth_and_thirteenth_letter_of_a_job_are_its_partition(job_id: UUID) -> None:
+    letters = job_text(job_id).removeprefix("job_")[11:13]
+    alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+    assert alphabet.index(letters[0]) * 32 + alphabet.index(letters[1]) == partition_of(job_id)
+
+
+def test_ids_without_a_chosen_partition_are_spread_over_all_and_so_are_those_made_before() -> None:
+    made_before = UUID("018f3e5c-9b2a-7c31-a5d4-1f0e9b8c7d6a")
+    assert partition_of(made_before) == 0xC31 >> 1 & 1023
+    assert len({partition_of(new_job_id(0)) for _ in range(20_000)}) == PARTITIONS
+
+
+def test_jobs_of_one_partition_are_spread_over_all_shards() -> None:
+    assert {shard_of(new_job_id(0, 7), 64) for _ in range(2000)} == set(range(64))
+
+
+def test_a_word_chooses_the_same_partition_in_every_version() -> None:
+    """Two releases side by side must not send one name to two cells."""
+    assert [partition_for(word) for word in ("nightly-report", "Zürich", "")] == [637, 264, 692]
+    assert len({partition_for(f"job-{n}") for n in range(20_000)}) == PARTITIONS

@@ -1,4 +1,5 @@
-"""Instants and durations: text there and back without loss, and a refusal for anything that could be misread."""
+"""Instants and durations: text there and back without loss, and a refusal for anything that could be
+misread."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

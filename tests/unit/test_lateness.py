@@ -13,7 +13,7 @@ def at(seconds: float) -> int:
 
 
 def view(tenant_id: int, next_run_at: int) -> LaneView:
-    return LaneView(Lane("default", 5, tenant_id), 1, next_run_at)
+    return LaneView(Lane("default", 5, tenant_id, "http"), 1, next_run_at)
 
 
 def working() -> Lateness:

@@ -15,6 +15,7 @@ ENDS = {
     Verdict.SUCCEEDED: State.SUCCEEDED,
     Verdict.CANCELLED: State.CANCELLED,
     Verdict.REJECTED: State.DEAD,
+    Verdict.SKIPPED: State.SKIPPED,
 }
 AGAIN = (Verdict.FAILED, Verdict.TIMED_OUT, Verdict.LOST)
 

@@ -1,4 +1,5 @@
-"""However planning is cut into steps, each fire time is decided once: as a fire or inside one run of skips."""
+"""However planning is cut into steps, each fire time is decided once: as a fire or inside one run of
+skips."""
 
 from bisect import bisect_left, bisect_right
 
@@ -54,7 +55,7 @@ def terms(draw: st.DrawFn) -> Terms:
         for start, length in draw(st.lists(st.tuples(spans, spans), max_size=3))
     ]
     blackouts = Blackouts(ranges, draw(st.sampled_from(ExcludePolicy)))
-    return Terms(misfire, slot=draw(st.sampled_from((0, SECOND, MINUTE))), blackouts=blackouts)
+    return Terms(misfire, offset=draw(st.sampled_from((0, SECOND, MINUTE))), blackouts=blackouts)
 
 
 def decided(plans: list[Plan], times: list[Instant]) -> list[Instant]:
@@ -153,7 +154,7 @@ def test_max_fires_is_never_exceeded_and_ends_the_schedule_when_reached(
     fired, cursor, now = 0, times[0], times[0]
     for length, limit in moments:
         now += length
-        left = Terms(given_terms.misfire, most - fired, given_terms.slot, given_terms.blackouts)
+        left = Terms(given_terms.misfire, most - fired, given_terms.offset, given_terms.blackouts)
         step = plan(rule, cursor, left, now=now, until=min(now, times[-1]), limit=limit)
         fired += len(step.fires)
         assert fired <= most
@@ -182,7 +183,7 @@ def test_what_was_decided_before_the_cursor_moved_back_is_left_alone(
 
 
 def test_fire_times_late_by_less_than_their_jitter_still_fire_on_time() -> None:
-    step = plan(every(MINUTE), BEGIN, Terms(slot=30 * SECOND), now=BEGIN + 80 * SECOND, until=BEGIN)
+    step = plan(every(MINUTE), BEGIN, Terms(offset=30 * SECOND), now=BEGIN + 80 * SECOND, until=BEGIN)
     assert step.fires == [Fire(BEGIN, BEGIN + 30 * SECOND)]
 
 

@@ -99,6 +99,8 @@ def test_a_misfire_policy_says_how_many_missed_fire_times_run(policy: MisfirePol
         (Policies(timeout="10ms"), "timeout"),
         (Policies(timeout="25h"), "timeout"),
         (Policies(start_within="500ms"), "start_within"),
+        (Policies(pause_after=0), "pause_after"),
+        (Policies(pause_after=101), "pause_after"),
         (Policies(limit=Limit("")), "limit.key"),
         (Policies(limit=Limit("k")), "limit"),
         (Policies(limit=Limit("k", max_parallel=0)), "limit.max_parallel"),

@@ -89,7 +89,8 @@ def test_a_schedule_is_told_in_words(written: Schedule, words: str) -> None:
 
 
 def test_a_schedule_that_never_fires_outside_its_blackouts_is_looked_at_for_a_bounded_time() -> None:
-    """A per-second job that is excluded for a year: the preview gives up instead of walking through it all."""
+    """A per-second job that is excluded for a year: the preview gives up instead of walking through it
+    all."""
     dates = tuple(f"2031-{month:02}-{day:02}" for month in range(5, 13) for day in range(1, 29))
     found = look(Schedule(every="1s", exclude=Exclude(dates=dates)), 3, after=NOON + MINUTE)
     assert len(found.fires) <= 3

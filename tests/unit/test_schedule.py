@@ -1,4 +1,5 @@
-"""What users write as a schedule: one meaning each, settled when written, and refusals that name the field."""
+"""What users write as a schedule: one meaning each, settled when written, and refusals that name the
+field."""
 
 from itertools import islice, pairwise
 from uuid import UUID
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import DAY, HOUR, LATEST, MINUTE, SECOND, Instant, format_instant, parse_instant
-from tocsin.domain.schedule import Schedule, fire_times, read_schedule, rule_of, slot_of
+from tocsin.domain.schedule import Schedule, fire_times, offset_of, read_schedule, rule_of
 
 NOW = parse_instant("2030-06-15T12:00:00Z", "now")
 instants = st.integers(NOW - 400 * DAY, NOW + 400 * DAY)
@@ -115,15 +116,16 @@ def test_a_jobs_place_in_the_jitter_is_always_the_same_and_inside_the_window(
     job_id: UUID, window: int
 ) -> None:
     schedule = Schedule(every="1d", jitter=float(window))
-    assert slot_of(schedule, job_id) == slot_of(schedule, job_id)
-    assert 0 <= slot_of(schedule, job_id) < window * SECOND
-    assert slot_of(Schedule(every="1d"), job_id) == 0
+    assert offset_of(schedule, job_id) == offset_of(schedule, job_id)
+    assert 0 <= offset_of(schedule, job_id) < window * SECOND
+    assert offset_of(Schedule(every="1d"), job_id) == 0
 
 
 def test_jobs_are_spread_over_the_jitter() -> None:
     schedule = Schedule(every="1h", jitter="10m")
     slots = [
-        slot_of(schedule, UUID(int=n * 0x9E3779B97F4A7C15F39CC0605CEDC835 % (1 << 128))) for n in range(1000)
+        offset_of(schedule, UUID(int=n * 0x9E3779B97F4A7C15F39CC0605CEDC835 % (1 << 128)))
+        for n in range(1000)
     ]
     tenths = {slot * 10 // (10 * MINUTE) for slot in slots}
     assert tenths == set(range(10))

@@ -1,4 +1,5 @@
-"""Secrets: sealed they tell nothing and open only where they belong; what comes back from a target is masked."""
+"""Secrets: sealed they tell nothing and open only where they belong; what comes back from a target is
+masked."""
 
 import base64
 import json
@@ -14,7 +15,7 @@ from tocsin.domain.secrets import MASK, Redactor, SecretRef, check_secret_name, 
 from tocsin.domain.target import HttpTarget, check_target
 from tocsin.secret_key import ensure_secret_key, secret_box
 from tocsin.settings import Settings
-from tocsin.worker.targets.http_headers import confidential, secret_names, user_headers
+from tocsin.targets.http.headers import confidential, secret_names, user_headers
 
 CANARY = 'canary/"value"+ä 42'
 

@@ -30,12 +30,17 @@ class Part:
         return self.behave(len(self.ran), now)
 
 
-def watch(part: Part, seconds: float, meanwhile: dict[int, Callable[[Loop], None]] | None = None) -> Loop:
+def watch(
+    part: Part,
+    seconds: float,
+    meanwhile: dict[int, Callable[[Loop], None]] | None = None,
+    first_after: float = 0.0,
+) -> Loop:
     """Run a part's loop for a while of virtual time, ten milliseconds at a step."""
     clock = VirtualClock(START)
 
     async def scenario() -> Loop:
-        loop = Loop(part, clock)
+        loop = Loop(part, clock, first_after)
         task = asyncio.create_task(loop.run())
         for step in range(round(seconds * 100)):
             for _ in range(6):
@@ -88,6 +93,20 @@ def test_without_a_wish_a_part_runs_at_its_interval() -> None:
     part = Part()
     watch(part, 9)
     assert gaps(part) == pytest.approx([2.0] * 4, abs=0.02)
+
+
+def test_a_part_that_can_wait_runs_first_after_a_while() -> None:
+    part = Part()
+    watch(part, 6, first_after=5.0)
+    assert [round((at - START) / SECOND, 1) for at in part.ran] == [5.0]
+
+
+def test_a_part_that_can_wait_is_woken_and_stopped_before_its_first_run_all_the_same() -> None:
+    woken, stopped = Part(), Part()
+    watch(woken, 2, {100: Loop.wake}, first_after=5.0)
+    assert [round((at - START) / SECOND, 1) for at in woken.ran] == [1.0]
+    watch(stopped, 2, {100: Loop.stop}, first_after=5.0)
+    assert stopped.ran == []
 
 
 def test_a_part_runs_when_its_report_says() -> None:

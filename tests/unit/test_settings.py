@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tocsin.domain.errors import Refused
-from tocsin.settings import Settings, load_settings
+from tocsin.settings import Settings, load_settings, shown
 
 
 @pytest.fixture(autouse=True)
@@ -92,3 +92,29 @@ def test_a_value_that_makes_no_sense_is_refused_by_its_variable(
     with pytest.raises(Refused) as refused:
         load_settings()
     assert refused.value.field == f"TOCSIN_{name}"
+
+
+def test_settings_are_shown_without_their_secrets() -> None:
+    given = Settings(
+        database_url="postgresql://user:hunter2@db/tocsin",
+        admin_key="hunter2",
+        secret_key="hunter2",
+        port=9000,
+    )
+    told = {one.name: one for one in shown(given)}
+    assert len(told) == len(Settings.__struct_fields__)
+    assert "hunter2" not in str(list(told.values()))
+    assert (told["TOCSIN_ADMIN_KEY"].value, told["TOCSIN_ADMIN_KEY"].default) == ("set", False)
+    assert (told["TOCSIN_PORT"].value, told["TOCSIN_PORT"].default) == ("9000", False)
+    assert (told["TOCSIN_ALLOW_PORTS"].value, told["TOCSIN_ALLOW_PORTS"].default) == ("80, 443", True)
+    assert told["TOCSIN_SECRET_KEY_FILE"].value is None
+
+
+def test_a_setting_that_sounds_like_a_secret_is_treated_as_one() -> None:
+    sounds = [
+        name
+        for name in Settings.__struct_fields__
+        if name.endswith(("key", "password", "token", "database_url"))
+    ]
+    told = {one.name: one.value for one in shown(Settings(**dict.fromkeys(sounds, "hunter2")))}
+    assert {told[f"TOCSIN_{name.upper()}"] for name in sounds} == {"set"}

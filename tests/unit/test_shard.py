@@ -1,4 +1,5 @@
-"""Fair shares: every shard finds an owner, nobody takes more than the ceiling, and an even fleet keeps still."""
+"""Fair shares: every shard finds an owner, nobody takes more than the ceiling, and an even fleet keeps
+still."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,5 @@
-"""Signatures: an independent library accepts what we sign, with either of two live secrets, and nothing that was altered."""
+"""Signatures: an independent library accepts what we sign, with either of two live secrets, and nothing that
+was altered."""
 
 import base64
 import time

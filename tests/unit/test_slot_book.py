@@ -1,4 +1,5 @@
-"""A slot of a limit key is used for one thing at a time, whatever answers come, or do not come, and in which order."""
+"""A slot of a limit key is used for one thing at a time, whatever answers come, or do not come, and in which
+order."""
 
 import copy
 
@@ -11,7 +12,7 @@ from tests.unit.test_timetable import claim
 from tocsin.domain.instant import SECOND
 from tocsin.domain.policy import Limit, Policies
 from tocsin.queue.claims import Claim
-from tocsin.queue.slot_book import LimitKey, Slot, SlotBook, limit_key
+from tocsin.queue.slots.book import LimitKey, Slot, SlotBook, limit_key
 from tocsin.queue.work import NO_WORK
 
 NOW = 1_900_000_000 * SECOND

@@ -1,9 +1,10 @@
-"""How the starter keeps its connection warm: what is due must not wait for one to be made. And what it asks for in which
-order."""
+"""How the starter keeps its connection warm: what is due must not wait for one to be made. And what it asks
+for in which order."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,12 +19,17 @@ from tocsin.service import Report
 from tocsin.telemetry import Telemetry
 from tocsin.worker.lateness import Lateness
 from tocsin.worker.places import Places
+from tocsin.worker.start_lead import StartLead
 from tocsin.worker.starter import Starter
 from tocsin.worker.timetable import Timetable
 
 NOW = 1_000_000 * SECOND
 CALL = '{"kind":"http","url":"https://example.com/"}'
-FLOOD, QUIET, URGENT = Lane("default", 5, 1), Lane("default", 5, 2), Lane("default", 0, 3)
+FLOOD, QUIET, URGENT = (
+    Lane("default", 5, 1, "noop"),
+    Lane("default", 5, 2, "noop"),
+    Lane("default", 0, 3, "noop"),
+)
 
 
 class Queue:
@@ -48,8 +54,6 @@ class Queue:
 class Runner:
     """Runs nothing, but could."""
 
-    free = 10
-
     def __init__(self) -> None:
         self.ran: list[Claim] = []
         self.expired: list[Claim] = []
@@ -66,9 +70,11 @@ class Bed:
 
     def __init__(self) -> None:
         self.queue, self.timetable, self.runner = Queue(), Timetable(), Runner()
-        self.places = Places(self.runner)
-        parts: Any = (self.queue, self.timetable, self.runner, self.places)
-        self.starter = Starter(*parts, Lateness(), Telemetry(), Failpoints())
+        self.places = Places(10)
+        self.missed: list[Claim] = []
+        misfires = SimpleNamespace(put=self.missed.extend)
+        parts: Any = (self.queue, self.timetable, self.runner, self.places, misfires)
+        self.starter = Starter(*parts, Lateness(), Telemetry(), Failpoints(), StartLead(lambda: 0.0))
 
     def run(self, at: Instant) -> Report:
         return asyncio.run(self.starter.run_once(NOW + at))
@@ -82,8 +88,9 @@ class Bed:
         target: str = '{"kind":"noop"}',
     ) -> Claim:
         at = NOW + run_at
+        route = lane.route
         claim = Claim(
-            new_job_id(at), at, lane.tenant_id, lane.queue, lane.priority, at, at, None, at, at, 1, 0, None, None, None, None, None,
+            new_job_id(at), at, lane.tenant_id, lane.queue, lane.priority, route, at, at, None, at, at, 1, 0, None, None, None, None, None,
             target, "{}", 1, 7,
         )  # fmt: skip
         claim.limit_key = limit_key
@@ -209,7 +216,7 @@ def test_tenants_share_the_places_that_become_free_by_weight() -> None:
     bed = full_bed(flood=(FLOOD, 600), heavy=(QUIET, 600))
     bed.places.learn({QUIET.tenant_id: 4})
     for room in (1, 2, 3, 1, 7, 1) * 10:
-        bed.runner.free = room
+        bed.places.capacity = room
         bed.run(0)
     assert abs(ran(bed)[QUIET.tenant_id] - 150 * 4 / 5) <= 2
 
@@ -218,10 +225,10 @@ def test_what_was_claimed_ahead_leaves_its_share_of_places_to_what_is_queued() -
     bed = full_bed(flood=(FLOOD, 600))
     bed.places.queued = [LaneView(QUIET, 1, NOW)]
     left: list[bool] = []
-    bed.starter.left_places = lambda: left.append(True)
+    bed.places.left.connect(lambda: left.append(True))
     assert bed.run(0).done == 5
     assert left == [True]
-    bed.runner.free = 5
+    bed.places.capacity = 5
     assert bed.run(0).again_at == NOW + 5 * MILLISECOND, (
         "it asks without a pause for places that are not its own"
     )

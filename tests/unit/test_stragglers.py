@@ -27,7 +27,8 @@ def run(look: Callable[[], Awaitable[int]], give_up: bool = False) -> tuple[Repo
 
     async def scenario() -> Report:
         queue: Any = Queue(look)
-        stragglers = Stragglers(queue, lambda: told.append(1))
+        stragglers = Stragglers(queue)
+        stragglers.found.connect(lambda: told.append(1))
         running = asyncio.create_task(stragglers.run_once(0))
         await asyncio.sleep(0)
         await asyncio.sleep(0)

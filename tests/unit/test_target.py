@@ -6,16 +6,17 @@ import pytest
 
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import HOUR, SECOND
+from tocsin.domain.nesting import MAX_DEPTH
 from tocsin.domain.target import (
     DEFAULT_TIMEOUT,
     MAX_BODY,
-    MAX_DEPTH,
     HttpTarget,
     NoopTarget,
     body_of,
     check_target,
     timeout_of,
 )
+from tocsin.domain.task_target import MAX_PAYLOAD, TaskTarget
 
 URL = "https://example.com/hook"
 
@@ -123,3 +124,27 @@ def test_the_timeout_of_a_target_is_its_own_or_the_default() -> None:
 
 def test_a_target_that_does_nothing_is_always_fine() -> None:
     check_target(NoopTarget())
+
+
+@pytest.mark.parametrize("name", ["shop.send_receipt", "_", "billing:charge-v2", "9lives", "a" * 128])
+def test_a_task_is_known_by_a_name_that_any_language_can_write(name: str) -> None:
+    check_target(TaskTarget(name, payload={"order": 17}, trace=f"00-{'a' * 32}-{'b' * 16}-01"))
+
+
+@pytest.mark.parametrize(
+    ("target", "field"),
+    [
+        (TaskTarget(""), "target.task"),
+        (TaskTarget(".hidden"), "target.task"),
+        (TaskTarget("has space"), "target.task"),
+        (TaskTarget("a" * 129), "target.task"),
+        (TaskTarget("a", payload="x" * MAX_PAYLOAD), "target.payload"),
+        (TaskTarget("a", payload=_nested(MAX_DEPTH + 1)), "target.payload"),
+        (TaskTarget("a", payload=_nested(100_000)), "target.payload"),
+        (TaskTarget("a", trace="00-abc-def-01"), "target.trace"),
+    ],
+)
+def test_a_task_that_no_worker_could_be_given_is_refused(target: TaskTarget, field: str) -> None:
+    with pytest.raises(Refused) as refused:
+        check_target(target)
+    assert refused.value.field == field

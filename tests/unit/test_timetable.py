@@ -1,4 +1,5 @@
-"""The timetable gives out each claim once, in order of time, and no earlier before its instant than it says."""
+"""The timetable gives out each claim once, in order of time, and no earlier before its instant than it
+says."""
 
 from uuid import UUID
 
@@ -9,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tocsin.domain.instant import MILLISECOND, SECOND
 from tocsin.queue.claims import Claim
 from tocsin.queue.lanes import Lane
-from tocsin.worker.timetable import CROWD_STARTED_BEFORE, EXACT_STARTED_BEFORE, STARTED_BEFORE, Timetable
+from tocsin.worker.start_lead import SHORTEST_LEAD as STARTED_BEFORE
+from tocsin.worker.timetable import CROWD_STARTED_BEFORE, EXACT_STARTED_BEFORE, Timetable
 
 instants = st.integers(0, 2 * STARTED_BEFORE)
 KNOWN: dict[str, object] = {"job_id": UUID(int=1), "queue": "default", "priority": 5, "tenant_id": 1}
@@ -21,6 +23,8 @@ class TimetableWalk(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.timetable = Timetable()
+        self.earlier: list[bool] = []
+        self.timetable.earlier.connect(lambda: self.earlier.append(True))
         self.waiting: list[Claim] = []
         self.number = self.now = self.lined_up = 0
 
@@ -30,10 +34,12 @@ class TimetableWalk(RuleBasedStateMachine):
         for time, tenant in times:
             self.number += 1
             claims.append(claim(self.number, time, tenant_id=tenant))
-        before = self.timetable.next_at()
-        earlier = self.timetable.add(claims)
+        before, sent = self.timetable.next_at(), len(self.earlier)
+        self.timetable.add(claims)
         self.waiting += claims
-        assert earlier == (bool(times) and (before is None or min(map(begins, claims)) < before))
+        assert (len(self.earlier) > sent) == (
+            bool(times) and (before is None or min(map(begins, claims)) < before)
+        )
 
     @rule(passes=st.integers(0, STARTED_BEFORE // 2), limit=st.integers(0, 6))
     def take_due(self, passes: int, limit: int) -> None:
@@ -119,14 +125,30 @@ def test_a_crowd_leaves_before_its_instant_and_only_the_crowd() -> None:
     assert list(timetable) == [other]
 
 
-def test_a_crowd_of_calls_begins_no_earlier_than_one_and_what_others_may_wait_for_not_at_all() -> None:
-    for before, values in (
-        (STARTED_BEFORE, {"target": WEBHOOK}),
-        (0, {"target": NOOP, "limit_key": "k"}),
-    ):
-        timetable = Timetable()
-        timetable.add([claim(number, DUE, **values) for number in range(50_000)])
-        assert timetable.next_at() == DUE - before
+def test_a_crowd_of_calls_begins_early_as_a_whole_or_not_at_all() -> None:
+    timetable = Timetable()
+    crowd = [claim(number, DUE, target=WEBHOOK) for number in range(1000)]
+    timetable.add(crowd)
+    begin = DUE - 65 * MILLISECOND
+    assert timetable.next_at() == begin
+    assert timetable.take_early(begin, 999) == [], "there is no place for one of them"
+    timetable.add([claim(1000, DUE, target=WEBHOOK) for _ in range(100)])
+    assert len(timetable.take_early(begin, 1100)) == 1100
+    assert not timetable
+
+
+def test_a_crowd_of_calls_without_places_leaves_in_its_time_lane_by_lane() -> None:
+    timetable = Timetable()
+    timetable.add([claim(number, DUE, target=WEBHOOK, tenant_id=number % 2) for number in range(2000)])
+    while (next_at := timetable.next_at() or 0) < DUE - STARTED_BEFORE:
+        assert timetable.take_early(next_at, 100) == []
+    assert set(timetable.due(DUE - STARTED_BEFORE).values()) == {1000}
+
+
+def test_what_others_may_wait_for_does_not_begin_early() -> None:
+    timetable = Timetable()
+    timetable.add([claim(number, DUE, target=NOOP, limit_key="k") for number in range(50_000)])
+    assert timetable.next_at() == DUE
 
 
 def test_what_joins_a_crowd_that_has_left_is_started_in_its_time() -> None:
@@ -134,7 +156,7 @@ def test_what_joins_a_crowd_that_has_left_is_started_in_its_time() -> None:
     timetable.add([claim(number, DUE, target=NOOP) for number in range(1000)])
     pop(timetable, DUE, 1000)
     late = claim(1001, DUE, target=NOOP)
-    assert timetable.add([late])
+    timetable.add([late])
     assert timetable.next_at() == begins(late)
     assert pop(timetable, begins(late), 10) == [late]
 
@@ -187,7 +209,7 @@ def pop(timetable: Timetable, now: int, limit: int) -> list[Claim]:
 
 
 def lane_of(waiting: Claim) -> Lane:
-    return Lane(waiting.queue, waiting.priority, waiting.tenant_id)
+    return waiting.lane
 
 
 def begins(waiting: Claim) -> int:

@@ -4,18 +4,19 @@ import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 import structlog
 
-from tests.unit.test_timetable import claim
 from tocsin.domain.instant import SECOND
 from tocsin.domain.outcome import Outcome, Postponed, Verdict
 from tocsin.domain.sealing import SecretBox
 from tocsin.domain.secrets import SecretRef
 from tocsin.domain.target import HttpTarget
 from tocsin.store.secrets import SecretStore
-from tocsin.worker.targets.http import HttpCaller
+from tocsin.targets.assignment import Assignment
+from tocsin.targets.http.caller import HttpCaller
 from tocsin.worker.vault import Vault
 
 NOW = 1_900_000_000 * SECOND
@@ -40,8 +41,9 @@ def attempt(
     clock: Any = SimpleNamespace(now=lambda: NOW)
 
     async def call() -> Outcome | Postponed:
-        due = claim(1, NOW, tenant_id=1, due_at=NOW - 7 * SECOND)
-        return await HttpCaller(SimpleNamespace(), clock, vault).call(due, TARGET, 5.0)  # type: ignore[arg-type]
+        due_at = NOW - 7 * SECOND
+        assignment = Assignment(UUID(int=1), due_at, 1, 1, 1, due_at, due_at, NOW)
+        return await HttpCaller(SimpleNamespace(), clock, vault).call(assignment, TARGET, 5.0)  # type: ignore[arg-type]
 
     return asyncio.run(call())
 

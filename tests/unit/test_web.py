@@ -1,12 +1,15 @@
 """The sources of the dashboard against the API, and their own tests of pure code."""
 
 import importlib.util
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tocsin.dashboard.pages import PAGES
 
 WEB = Path(__file__).parents[2] / "web"
 
@@ -24,6 +27,13 @@ def script(name: str) -> ModuleType:
 def test_the_dashboards_types_are_those_of_the_api() -> None:
     written = (WEB / "src" / "types.ts").read_text()
     assert script("api_types").types() == written, "run .venv/bin/python web/api_types.py"
+
+
+def test_every_page_of_the_dashboard_is_answered_as_found() -> None:
+    main = (WEB / "src" / "main.tsx").read_text()
+    loaded = re.findall(r'^  "?([a-z-]+)"?: \(\) => import', main, re.MULTILINE)
+    at_once = re.findall(r'case "([a-z-]+)":', main)
+    assert {*loaded, *at_once} - {"editor"} == PAGES - {"", "login"}
 
 
 def test_the_lock_file_has_an_integrity_for_every_package_and_names_no_host() -> None:
@@ -62,6 +72,6 @@ def test_the_dashboards_own_tests_pass(tmp_path: Path) -> None:
     ]
     subprocess.run([*bundle, "--log-level=error"], cwd=WEB, check=True)
     done = subprocess.run(
-        ["node", "--test", *map(str, tmp_path.glob("*.mjs"))], capture_output=True, text=True, check=False
+        ["node", "--test", *map(str, tmp_path.rglob("*.mjs"))], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout

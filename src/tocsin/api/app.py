@@ -1,4 +1,5 @@
-"""The HTTP application: from a request to a checked call to an answer, and every error to a problem document."""
+"""The HTTP application: from a request to a checked call to an answer, and every error to a problem
+document."""
 
 import random
 import re
@@ -16,39 +17,54 @@ from tocsin.api import (
     audit,
     backfills,
     batch,
+    calendar,
     calendars,
+    connections,
     control,
+    dead_letters,
     echo,
     events,
     executions,
     fleet,
+    forecast,
     jobs,
     keys,
+    logins,
+    operations,
+    queues,
     schedules,
     session,
     stats,
+    system,
+    tallies,
+    targets,
     tenants,
+    timeline,
     webhook_secret,
     whoami,
+    workers,
 )
 from tocsin.api import secrets as secrets_of_users
 from tocsin.api.context import Context
 from tocsin.api.endpoint import NOBODY, Call, Endpoint, Reply
 from tocsin.api.openapi import openapi_document
-from tocsin.api.outage import Outage
+from tocsin.api.outage_log import Outage
 from tocsin.api.problems import problem, problem_of, refused_by_decoder
 from tocsin.api.request import ClientGone, Handle, Request, Routes
 from tocsin.api.trail import Trail
 from tocsin.api.wire.health import Health
+from tocsin.db.patience import left, patient_for
 from tocsin.db.pool import acting_for, noting_changes
 from tocsin.domain.errors import NotFound, OutcomeUnknown, Refused, Unavailable
 from tocsin.domain.keys import Scope
 from tocsin.telemetry import merge
 
 MAX_BODY: Final = 1024 * 1024
+_PATIENCE: Final = 4.5
+"""Seconds that a request waits for the database in all; then its caller is told to come back."""
 _MODULES: Final = (
-    jobs, batch, control, schedules, executions, backfills, calendars, secrets_of_users, webhook_secret, tenants,
-    keys, whoami, session, stats, events, audit, fleet,
+    jobs, batch, control, schedules, targets, executions, dead_letters, operations, backfills, queues, calendars, connections, secrets_of_users,
+    webhook_secret, tenants, logins, keys, whoami, session, stats, tallies, timeline, calendar, forecast, events, audit, fleet, workers, system,
 )  # fmt: skip
 ENDPOINTS: Final[tuple[Endpoint, ...]] = tuple(one for module in _MODULES for one in module.ENDPOINTS)
 _PLAIN_ID: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
@@ -83,7 +99,8 @@ class Application:
         request = Request(scope, receive)
         request.id = _request_id(request)
         try:
-            response = await self._handle(request)
+            with patient_for(_PATIENCE):
+                response = await self._handle(request)
         except Refused as error:
             response = problem_of(error)
         except Unavailable as error:
@@ -120,6 +137,9 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
     async def serve(request: Request) -> Response:
         caller = NOBODY if endpoint.keyless else await context.entrance.admit(request, endpoint.scope)
         standing = {} if endpoint.keyless else context.throttle.admit(caller)
+        patience = (
+            None if endpoint.stream or endpoint.waits else left()
+        )  # what a body takes to arrive is not the database's doing
         _check_path(request)
         _check_query(request, known)
         if endpoint.shown_once and "idempotency-key" in request.headers:
@@ -128,13 +148,14 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
             )
         body: Any = request
         if not endpoint.stream:
-            raw = await _read_body(request)
-            body = _decode(decode, raw, required=endpoint.body_required) if decode else None
+            raw = await _read_body(request, endpoint.max_body or MAX_BODY)
+            nul = endpoint.keeps_nul
+            body = _decode(decode, raw, required=endpoint.body_required, nul=nul) if decode else None
         trail = None
         if endpoint.changes:
             trail = Trail(context.audit, caller, endpoint, request.id, request.address)
         call = Call(context, caller, request.parameters, request.query, request.headers, body, request, trail)
-        with acting_for(caller.tenant_id):
+        with acting_for(caller.tenant_id), patient_for(patience):
             answer = await (endpoint.handler(call) if trail is None else _changing(trail, call))
         return answer if isinstance(answer, Response) else _response(endpoint, answer, standing)
 
@@ -142,7 +163,8 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
 
 
 async def _changing(trail: Trail, call: Call) -> Any:
-    """The answer of a handler that changes something. One that failed after a commit does not say that nothing was done."""
+    """The answer of a handler that changes something. One that failed after a commit does not say that
+    nothing was done."""
     with noting_changes() as changes:
         try:
             return await trail.follow(call)
@@ -164,7 +186,8 @@ def _response(endpoint: Endpoint, answer: Any, standing: dict[str, str]) -> Resp
 
 
 def _request_id(request: Request) -> str:
-    """The caller's own id for the request if it has a plain one, else one of ours: logs and the audit log name it."""
+    """The caller's own id for the request if it has a plain one, else one of ours: logs and the audit log
+    name it."""
     given = request.headers.get("x-request-id")
     return given if given is not None and _PLAIN_ID.fullmatch(given) else f"{random.getrandbits(64):016x}"
 
@@ -188,29 +211,29 @@ def _check_query(request: Request, known: frozenset[str]) -> None:
         seen.add(name)
 
 
-async def _read_body(request: Request) -> bytes:
+async def _read_body(request: Request, most: int) -> bytes:
     """The body, refused as soon as it is known to be too large."""
     declared = request.headers.get("content-length")
-    if declared is not None and declared.isdigit() and int(declared[:18]) > MAX_BODY:
-        raise _TooLarge(_LARGEST)
+    if declared is not None and declared.isdigit() and int(declared[:18]) > most:
+        raise _too_large(most)
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
-        if size > MAX_BODY:
-            raise _TooLarge(_LARGEST)
+        if size > most:
+            raise _too_large(most)
         chunks.append(chunk)
     return b"".join(chunks)
 
 
-def _decode(decode: Callable[[bytes], Any], raw: bytes, *, required: bool) -> Any:
+def _decode(decode: Callable[[bytes], Any], raw: bytes, *, required: bool, nul: bool = False) -> Any:
     if not raw:
         if required:
             raise Refused("a JSON body is needed")
         return None
     try:
         body = decode(raw)
-        place = _place_of_nul(msgspec.json.decode(raw)) if b"\\u0000" in raw else None
+        place = _place_of_nul(msgspec.json.decode(raw)) if b"\\u0000" in raw and not nul else None
     except msgspec.ValidationError as error:
         raise refused_by_decoder(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -223,7 +246,8 @@ def _decode(decode: Callable[[bytes], Any], raw: bytes, *, required: bool) -> An
 
 
 def _place_of_nul(value: Any) -> str | None:
-    """Where text has a NUL character, which PostgreSQL cannot store. The path is only built on the way back."""
+    """Where text has a NUL character, which PostgreSQL cannot store. The path is only built on the way
+    back."""
     if isinstance(value, str):
         return "" if "\x00" in value else None
     if isinstance(value, list):
@@ -246,7 +270,10 @@ class _TooLarge(Refused):
     status = 413
 
 
-_LARGEST: Final = f"the body is larger than {MAX_BODY // 1024} KiB"
+def _too_large(most: int) -> Refused:
+    return _TooLarge(f"the body is larger than {most // 1024} KiB")
+
+
 _NUL: Final = "text cannot have a NUL character"
 
 
@@ -260,7 +287,7 @@ def _constant(body: bytes) -> Handle:
 def _ready(context: Context, outage: Outage) -> Handle:
     async def ready(_: Request) -> Response:
         try:
-            await context.database.fetchrow("SELECT true FROM installation")
+            await context.readiness.check()
         except Unavailable as error:
             outage.note(error)
             document = _encode(Health("unavailable", error.detail))

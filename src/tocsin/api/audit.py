@@ -1,6 +1,7 @@
 """``/v1/audit``: who changed what, when, from where.
 
-A key sees its tenant's entries. An operator who names no tenant sees those of all, and what the system did by itself.
+A key sees its tenant's entries. An operator who names no tenant sees those of all, and what the system did by
+itself.
 """
 
 from typing import Any

@@ -1,9 +1,10 @@
 """Who is asking: bearer keys, checked against their stored hash, remembered for a few seconds.
 
-Browsers come with the cookie of a session instead, which acts as the key that it was opened with; `entrance` decides which
-of the two a request has. A key is bound to its tenant. The exception is an operator's key, one with the `admin` scope: with the header
-`Tocsin-Tenant` it acts for the tenant of that name. What was remembered is forgotten at once when the database says
-that keys or tenants changed; should that word get lost, it is forgotten by age.
+Browsers come with the cookie of a session instead, which acts as the key that it was opened with; `entrance`
+decides which of the two a request has. A key is bound to its tenant. The exception is an operator's key, one
+with the `admin` scope: with the header `Tocsin-Tenant` it acts for the tenant of that name. What was
+remembered is forgotten at once when the database says that keys or tenants changed; should that word get
+lost, it is forgotten by age.
 """
 
 import asyncio

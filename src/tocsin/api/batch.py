@@ -1,10 +1,10 @@
 """``POST /v1/jobs:batch``: up to ten thousand jobs in one request, as a JSON array or line by line (NDJSON).
 
-Lines are checked and written as they arrive, a thousand at a time, so a large import costs little memory. Each
-item has its own result; with ``atomic=true`` either all are written or none. A batch that breaks off in the middle, because
-the rest is too much, does not arrive, or the database goes away, answers with what became of each item until then. With an
-Idempotency-Key each item has a key of its own, made of that and its position: a batch can be repeated, whole or from a
-break on, and creates nothing twice.
+Lines are checked and written as they arrive, a thousand at a time, so a large import costs little memory.
+Each item has its own result; with ``atomic=true`` either all are written or none. A batch that breaks off in
+the middle, because the rest is too much, does not arrive, or the database goes away, answers with what became
+of each item until then. With an Idempotency-Key each item has a key of its own, made of that and its
+position: a batch can be repeated, whole or from a break on, and creates nothing twice.
 """
 
 import asyncio
@@ -12,11 +12,14 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from tocsin.api.batch_items import AT_A_TIME, MAX_ITEMS, items_of, too_many
 from tocsin.api.batch_keys import BatchKeys
+from tocsin.api.connections import check_connection_of
 from tocsin.api.definitions import check_calendars, new_job, read_definition
 from tocsin.api.endpoint import Call, Endpoint, Parameter, Reply
+from tocsin.api.grpc_targets import with_descriptors
 from tocsin.api.problems import Problem, document_of, refused_by_decoder
 from tocsin.api.quota import too_many_jobs
 from tocsin.api.repeating import REPEATABLE
@@ -107,7 +110,8 @@ class _Batch:
         return len(self._results)
 
     async def break_off(self, error: Refused | Unavailable) -> None:
-        """Nothing more is looked at. What was checked and can still be written is; each item says what became of it."""
+        """Nothing more is looked at. What was checked and can still be written is; each item says what became
+        of it."""
         self._complete = False
         if isinstance(error, Refused):
             try:
@@ -134,12 +138,13 @@ class _Batch:
             new = self._decoded(raw)
             self._keys.add(index, new)
             definition = read_definition(new, self._call, self._now)
-            self.waiting.append((index, new_job(definition, self._call, self._now)))
+            self.waiting.append((index, new_job(definition, self._call, self._now, self._keys.key)))
         except Refused as refused:
             self._refuse(index, refused)
 
     async def begin_writing(self) -> None:
-        """Write what waits while the next items are read. One such write at a time: no batch runs away with memory."""
+        """Write what waits while the next items are read. One such write at a time: no batch runs away with
+        memory."""
         await self.written()
         waiting, self.waiting = self.waiting, []
         self._writing = asyncio.create_task(self._write(waiting))
@@ -198,7 +203,8 @@ class _Batch:
                 self._results[index] = BatchItem(index, job_text(job.id))
 
     async def _not_yet_written(self, waiting: list[tuple[int, NewJob]]) -> list[tuple[int, NewJob]]:
-        """The items without those that an earlier request with the same key has created, also if it could not be now."""
+        """The items without those that an earlier request with the same key has created, also if it could not
+        be now."""
         known = await self._keys.known(item.index for item in self._results if item.id is None)
         for index, job_id in known.items():
             if job_id is None:
@@ -230,13 +236,17 @@ class _Batch:
         return new
 
     async def _with_calendars(self, waiting: list[tuple[int, NewJob]]) -> list[tuple[int, NewJob]]:
-        """The items, without those that name a calendar which is not there."""
+        """The items, without those that name a calendar or a connection which is not there."""
         ready = []
         for index, job in waiting:
             try:
                 if job.definition.schedule.calendars:
                     await check_calendars(job.definition, self._call)
-                ready.append((index, job))
+                await check_connection_of(job.definition.target, self._call)
+                definition = await with_descriptors(job.definition, self._call)
+                ready.append(
+                    (index, job if definition is job.definition else replace(job, definition=definition))
+                )
             except Refused as refused:
                 self._refuse(index, refused)
         return ready

@@ -1,7 +1,8 @@
-"""How the items of a batch arrive: as a JSON array, which is counted before anything is done, or line by line.
+"""How the items of a batch arrive: as a JSON array, which is counted before anything is done, or line by
+line.
 
-A body that stops arriving is refused here, a little before the connection would be closed for it: what was written until then
-can still be told.
+A body that stops arriving is refused here, a little before the connection would be closed for it: what was
+written until then can still be told.
 """
 
 import asyncio

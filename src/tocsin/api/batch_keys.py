@@ -26,6 +26,11 @@ class BatchKeys:
         self._whole = once_of(msgspec.structs.replace(call, body=None), "batch")
         self._items: dict[int, Once] = {}
 
+    @property
+    def key(self) -> str | None:
+        """The key of the request."""
+        return None if self._whole is None else self._whole.key
+
     def add(self, index: int, new: wire.NewJob) -> None:
         """An item arrived. Its hash is of the item as it was understood: spelling and order do not matter."""
         if self._whole is not None:
@@ -38,8 +43,8 @@ class BatchKeys:
         return [(job, self._items.get(index)) for index, job in waiting]
 
     async def known(self, indices: Iterable[int]) -> dict[int, UUID | None]:
-        """Of these items, those whose key an earlier request had, and the job that it created; None if it was about
-        another one."""
+        """Of these items, those whose key an earlier request had, and the job that it created; None if it was
+        about another one."""
         asked = {index: once for index in indices if (once := self._items.get(index)) is not None}
         firsts = await self._call.context.repeats.firsts(list(asked.values()))
         found = {index: (once, firsts[once.key]) for index, once in asked.items() if once.key in firsts}

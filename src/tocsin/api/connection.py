@@ -1,9 +1,10 @@
 """One client's connection: uvicorn's, with the limits that uvicorn leaves open.
 
-A request must arrive: its head within a few seconds, a few KiB and a hundred fields, its body within half a minute or at a decent
-pace. A client that drips bytes, never ends its headers, or goes on sending after it was refused would otherwise
-hold memory and a connection for as long as it likes. How large a body may be is the application's business; here
-only what comes after the answer is bounded. Whatever is not HTTP at all is answered with a problem document too.
+A request must arrive: its head within a few seconds, a few KiB and a hundred fields, its body within half a
+minute or at a decent pace. A client that drips bytes, never ends its headers, or goes on sending after it was
+refused would otherwise hold memory and a connection for as long as it likes. How large a body may be is the
+application's business; here only what comes after the answer is bounded. Whatever is not HTTP at all is
+answered with a problem document too.
 """
 
 import asyncio

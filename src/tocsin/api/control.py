@@ -5,14 +5,16 @@ from typing import Any
 
 from tocsin.api.endpoint import Call, Endpoint
 from tocsin.api.jobs import job_id_of, view
+from tocsin.api.pauses import end_of_pause
 from tocsin.api.repeating import REPEATABLE, carried_out_once
 from tocsin.api.wire import control as wire
-from tocsin.api.wire.actions import Nothing, Reason
+from tocsin.api.wire.actions import Nothing
 from tocsin.api.wire.executions import Execution, execution_view
-from tocsin.domain.errors import Refused
+from tocsin.api.wire.jobs import misfire_of
 from tocsin.domain.ids import ExecutionKey, execution_text
-from tocsin.domain.instant import Instant, format_instant, parse_instant
+from tocsin.domain.instant import format_instant
 from tocsin.domain.keys import Scope
+from tocsin.domain.policy import Misfire, Policies, check_policies
 from tocsin.store.repeats import First, Once
 
 
@@ -20,32 +22,40 @@ async def cancel(call: Call) -> wire.CancelAnswer:
     """End a job: nothing of it starts any more."""
     job_id = job_id_of(call)
     reason = call.reason() or "cancelled by a user"
-    done = await call.context.cancelling.cancel(call.caller.tenant_id, job_id, reason)
-    return wire.CancelAnswer(await view(call, job_id), done.cancelled, done.asked_to_stop, done.not_retried)
+    dry_run = _dry_run(call)
+    done = await call.context.cancelling.cancel(call.caller.tenant_id, job_id, reason, dry_run=dry_run)
+    return wire.CancelAnswer(
+        await view(call, job_id), done.cancelled, done.asked_to_stop, done.not_retried, dry_run
+    )
 
 
 async def cancel_queued(call: Call) -> wire.CancelAnswer:
     """Call off what has not started; the job goes on."""
     job_id = job_id_of(call)
     reason = call.reason() or "cancelled by a user"
-    done = await call.context.cancelling.cancel_queued(call.caller.tenant_id, job_id, reason)
+    dry_run, tenant_id = _dry_run(call), call.caller.tenant_id
+    done = await call.context.cancelling.cancel_queued(tenant_id, job_id, reason, dry_run=dry_run)
     call.note(after={"cancelled": done.cancelled, "not_retried": done.not_retried})
-    return wire.CancelAnswer(await view(call, job_id), done.cancelled, 0, done.not_retried)
+    return wire.CancelAnswer(await view(call, job_id), done.cancelled, 0, done.not_retried, dry_run)
 
 
 async def pause(call: Call) -> wire.PauseAnswer:
     """Hold a job's fires."""
     job_id = job_id_of(call)
-    until = _pause_end(call)
-    held = await call.context.pausing.pause(call.caller.tenant_id, job_id, call.reason(), until)
-    return wire.PauseAnswer(await view(call, job_id), held)
+    until, dry_run = end_of_pause(call), _dry_run(call)
+    held = await call.context.pausing.pause(
+        call.caller.tenant_id, job_id, call.reason(), until, dry_run=dry_run
+    )
+    return wire.PauseAnswer(await view(call, job_id), held, dry_run)
 
 
 async def resume(call: Call) -> wire.ResumeAnswer:
     """Let a job fire again, or say what that would fire and skip."""
     job_id, now = job_id_of(call), call.context.clock.now()
-    dry_run = call.body is not None and call.body.dry_run
-    done = await call.context.pausing.resume(call.caller.tenant_id, job_id, now, dry_run=dry_run)
+    dry_run, misfire = _dry_run(call), _misfire(call)
+    done = await call.context.pausing.resume(
+        call.caller.tenant_id, job_id, now, dry_run=dry_run, misfire=misfire
+    )
     return wire.ResumeAnswer(
         await view(call, job_id),
         dry_run,
@@ -89,25 +99,29 @@ async def skip_next(call: Call) -> Any:
     return await carried_out_once(call, "skip_next", act, again)
 
 
-def _pause_end(call: Call) -> Instant | None:
-    if call.body is None or call.body.until is None:
+def _dry_run(call: Call) -> bool:
+    return call.body is not None and call.body.dry_run
+
+
+def _misfire(call: Call) -> Misfire | None:
+    """The misfire policy for this once, if another than the job's own was asked for."""
+    if call.body is None or call.body.misfire is None:
         return None
-    until = parse_instant(call.body.until, "until")
-    if until <= call.context.clock.now():
-        raise Refused("the end of the pause has passed already", field="until")
-    return until
+    misfire = misfire_of(call.body.misfire)
+    check_policies(Policies(misfire=misfire))
+    return misfire
 
 
 _JOB = "/v1/jobs/{job_id}"
 ENDPOINTS = (
     Endpoint(
         method="POST", path=_JOB + "/cancel", handler=cancel, summary="End a job: nothing of it starts any more",
-        answer=wire.CancelAnswer, body=Reason, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
+        answer=wire.CancelAnswer, body=wire.Cancel, body_required=False, scope=Scope.WRITE, refusals=(404, 409),
     ),
     Endpoint(
         method="POST", path=_JOB + "/cancel-queued", handler=cancel_queued,
         summary="Cancel every execution that has not started; the job goes on",
-        answer=wire.CancelAnswer, body=Reason, body_required=False, scope=Scope.WRITE, refusals=(404,),
+        answer=wire.CancelAnswer, body=wire.Cancel, body_required=False, scope=Scope.WRITE, refusals=(404,),
     ),
     Endpoint(
         method="POST", path=_JOB + "/pause", handler=pause, summary="Hold a job's fires, for good or until an instant",

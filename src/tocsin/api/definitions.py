@@ -6,8 +6,11 @@ import msgspec
 
 from tocsin.api.endpoint import Call
 from tocsin.api.wire import jobs as wire
+from tocsin.domain import stored_job
 from tocsin.domain.addresses import AddressPolicy, parse_target_url
+from tocsin.domain.cells import partition_for
 from tocsin.domain.errors import Refused, Unavailable, Unreadable
+from tocsin.domain.grpc_target import GrpcTarget, grpc_place
 from tocsin.domain.http_auth import OAuth2Auth
 from tocsin.domain.ids import job_text, new_job_id, shard_of
 from tocsin.domain.instant import Instant, format_instant, parse_instant
@@ -15,8 +18,8 @@ from tocsin.domain.job import Definition, check_definition
 from tocsin.domain.limits import check_interval, check_payload
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import read_schedule, rule_of
-from tocsin.domain.target import HttpTarget
-from tocsin.store import stored_job
+from tocsin.domain.script_target import ScriptTarget, check_rules
+from tocsin.domain.target import HttpTarget, Target, check_target
 from tocsin.store.calendars import ranges_of
 from tocsin.store.jobs import NewJob
 
@@ -64,9 +67,17 @@ async def check_calendars(definition: Definition, call: Call) -> None:
     await ranges_of(call.context.database, call.caller.tenant_id, names, must_exist=True)
 
 
-def new_job(definition: Definition, call: Call, now: Instant) -> NewJob:
-    """A job on its way into the database."""
-    job_id = new_job_id(now)
+def check_callable(target: Target, call: Call) -> None:
+    """Refuse a target that no job could have."""
+    check_target(target)
+    _check_reach(target, call)
+
+
+def new_job(definition: Definition, call: Call, now: Instant, key: str | None = None) -> NewJob:
+    """A job on its way into the database. Its name, if that is unique, or the idempotency key chooses its
+    partition."""
+    word = definition.name if definition.name is not None and definition.kind == "recurring" else key
+    job_id = new_job_id(now, None if word is None else partition_for(word))
     fire_at = _first_fire(definition, now)
     shard = shard_of(job_id, call.context.shard_count)
     origin = None if call.trail is None else call.trail.creates()
@@ -99,6 +110,7 @@ def as_created(job: NewJob, now: Instant) -> wire.Job:
         overlap=policies.overlap,
         limit=policies.limit,
         precision=policies.precision,
+        pause_after=policies.pause_after,
         next_fire_at=format_instant(job.fire_at),
         fire_count=0,
         version=1,
@@ -110,11 +122,20 @@ def as_created(job: NewJob, now: Instant) -> wire.Job:
 
 def _checked(definition: Definition, call: Call, now: Instant) -> Definition:
     check_definition(definition)
-    check_payload(call.caller.limits, definition.target)
     check_interval(call.caller.limits, definition.schedule, now)
-    if isinstance(definition.target, HttpTarget):
-        _check_addresses(definition.target, call.context.policy)
+    _check_reach(definition.target, call)
     return definition
+
+
+def _check_reach(target: Target, call: Call) -> None:
+    """Refuse what the tenant or this installation does not call."""
+    check_payload(call.caller.limits, target)
+    if isinstance(target, HttpTarget):
+        _check_addresses(target, call.context.policy)
+    elif isinstance(target, GrpcTarget):
+        call.context.policy.check_literal(grpc_place(target), "target.address")
+    elif isinstance(target, ScriptTarget):
+        check_rules(target, call.context.scripts)
 
 
 def _check_addresses(target: HttpTarget, policy: AddressPolicy) -> None:

@@ -1,8 +1,9 @@
 """``/v1/echo``: a target to try things with. It answers what it received, or fails as it is told to.
 
-`status` is the answer's status, `delay` how many seconds it takes, `fail_first` how many attempts of an execution fail
-before one succeeds. It keeps nothing, needs no key and shows nothing that the caller did not send; it answers only where
-the operator switched it on, which `tocsin serve` does with its own database on a loopback address.
+`status` is the answer's status, `delay` how many seconds it takes, `fail_first` how many attempts of an
+execution fail before one succeeds. It keeps nothing, needs no key and shows nothing that the caller did not
+send; it answers only where the operator switched it on, which `tocsin serve` does with its own database on a
+loopback address.
 """
 
 import asyncio

@@ -133,6 +133,7 @@ LIMIT = Parameter(
     "limit", "Page size", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": DEFAULT_PAGE}
 )
 CURSOR = Parameter("cursor", "`next_cursor` of the page before")
+BOOLEAN = {"type": "string", "enum": ["true", "false"]}
 INSTANT = {"type": "string", "format": "date-time"}
 """The schema of a parameter that names an instant."""
 
@@ -149,7 +150,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     answer: Any
     scope: Scope = Scope.READ
     keyless: bool = False
-    """Whether it is asked before there is a key or session: then the call's caller is nobody, and the handler checks."""
+    """Whether it is asked before there is a key or session: then the call's caller is nobody, and the handler
+    checks."""
     status: int = 200
     answer_kind: str = "application/json"
     other_statuses: tuple[int, ...] = ()
@@ -167,7 +169,14 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool = False
     """Whether the handler reads the request itself, as it arrives; then the call's body is the request."""
     shown_once: bool = False
-    """Whether a request with an Idempotency-Key is refused: to repeat it makes another one, and its answer is shown once."""
+    """Whether a request with an Idempotency-Key is refused: to repeat it makes another one, and its answer is
+    shown once."""
+    waits: bool = False
+    """Whether it waits for something to happen: then the database's patience is the handler's own."""
+    max_body: int | None = None
+    """How large a body may be, if not as any other."""
+    keeps_nul: bool = False
+    """Whether text may have NUL characters, and the handler stores them in a way of its own."""
     tag: str = ""
 
     @property

@@ -1,9 +1,10 @@
 """How a request may come in: with a key in its header, or from a browser with the cookie of a session.
 
-A key proves itself. A cookie does not: browsers send it along with whatever a page makes them ask. So it counts only
-with the header `Tocsin-Dashboard`, which neither a form nor a foreign page can send (there is no CORS), and where the
-browser says whence the request comes, that must be our own page. A listener on a loopback address answers browsers
-under loopback names only, so that a foreign name that resolves to this machine gets nothing.
+A key proves itself. A cookie does not: browsers send it along with whatever a page makes them ask. So it
+counts only with the header `Tocsin-Dashboard`, which neither a form nor a foreign page can send (there is no
+CORS), and where the browser says whence the request comes, that must be our own page. A listener on a
+loopback address answers browsers under loopback names only, so that a foreign name that resolves to this
+machine gets nothing.
 """
 
 from collections.abc import Mapping

@@ -1,20 +1,23 @@
 """``/v1/events``: what happens, as it happens, by server-sent events.
 
-A stream is a tenant's. It ends when the process stops, when the browser goes, and when the key or session that opened it
-is not good any more: that is asked every few seconds, by the same check that every request passes.
+A stream is a tenant's; an operator's tells of the fleet, too. It ends when the process stops, when the
+browser goes, and when the key or session that opened it is not good any more: that is asked every few
+seconds, by the same check that every request passes.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
 import msgspec
 from starlette.responses import StreamingResponse
 
 from tocsin.api.endpoint import Call, Endpoint
-from tocsin.api.pulse import Beat, Listener
+from tocsin.api.operations import operation_view
+from tocsin.api.pulse import Beat, FleetNews, Listener
 from tocsin.domain.errors import Refused, Unavailable
+from tocsin.domain.fleet_changes import NodeChange
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text
 from tocsin.domain.instant import MILLISECOND, format_instant
 from tocsin.domain.keys import Scope
@@ -39,9 +42,38 @@ class EndedEvent(msgspec.Struct, frozen=True):
     at: str
 
 
+class NodeEvent(msgspec.Struct, frozen=True):
+    """A node joined, left, is gone without leaving, or is back."""
+
+    id: int
+    name: str
+    roles: list[str]
+    what: str
+    seen_at: str
+    at: str
+
+
+class LeaseMove(msgspec.Struct, frozen=True, rename={"before": "from", "after": "to"}):
+    """A shard that has another owner."""
+
+    shard: int
+    before: int | None
+    after: int | None
+    epoch: int
+
+
+class LeaseEvent(msgspec.Struct, frozen=True):
+    """Shards that have other owners since the look before, and the names of these nodes as far as they are
+    known."""
+
+    at: str
+    moves: list[LeaseMove]
+    names: dict[str, str]
+
+
 async def events(call: Call) -> StreamingResponse:
     """The stream."""
-    listener = call.context.pulse.listen(call.caller.tenant_id)
+    listener = call.context.pulse.listen(call.caller.tenant_id, operator=call.caller.operator)
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return StreamingResponse(_stream(call, listener), headers=headers, media_type="text/event-stream")
 
@@ -59,7 +91,8 @@ async def _stream(call: Call, listener: Listener) -> AsyncIterator[bytes]:
             number += 1
             if beat is None or (number % _CHECKED_EVERY == 0 and not await _still_may(call)):
                 return
-            yield _event("pulse", number, _told(beat))
+            for kind, told in _events(beat):
+                yield _event(kind, number, told)
     finally:
         call.context.pulse.leave(listener)
 
@@ -73,10 +106,30 @@ async def _still_may(call: Call) -> bool:
     return True
 
 
-def _told(beat: Beat) -> dict[str, Any]:
-    now, rows = beat
-    ended = [_ended(row) for row in rows[-_MOST_TOLD:]]
-    return {"now": format_instant(now), "ended": ended, "more": len(rows) > _MOST_TOLD}
+def _events(beat: Beat) -> Iterator[tuple[str, Any]]:
+    """What a pulse becomes: itself, then what moved."""
+    ended = [_ended(row) for row in beat.ended[-_MOST_TOLD:]]
+    yield "pulse", {"now": format_instant(beat.now), "ended": ended, "more": len(beat.ended) > _MOST_TOLD}
+    for row in beat.operations:
+        yield "operation", operation_view(row)
+    if beat.fleet is not None:
+        for change in beat.fleet.nodes:
+            yield "node", _node(change, beat.fleet)
+        if beat.fleet.moved:
+            yield "lease", _leases(beat.fleet)
+
+
+def _node(change: NodeChange, news: FleetNews) -> NodeEvent:
+    node = change.node
+    at, seen = format_instant(news.at), format_instant(node.seen_at)
+    return NodeEvent(change.id, node.name, node.roles, change.what, seen, at)
+
+
+def _leases(news: FleetNews) -> LeaseEvent:
+    moves = [LeaseMove(one.shard, one.before, one.after, one.epoch) for one in news.moved]
+    about = {node for one in news.moved for node in (one.before, one.after) if node is not None}
+    names = {str(node): name for node, name in news.names.items() if node in about}
+    return LeaseEvent(format_instant(news.at), moves, names)
 
 
 def _ended(row: Any) -> EndedEvent:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.loads import load_of
 from tocsin.api.wire import fleet as wire
 from tocsin.api.wire.scalars import time_of
 from tocsin.domain.instant import format_instant
@@ -35,6 +36,7 @@ async def nodes(call: Call) -> wire.Nodes:
                 row["shards"],
                 format_instant(row["started_at"]),
                 format_instant(row["seen_at"]),
+                list(row["queues"]),
                 **_load(row),
             )
             for row in await call.context.leases.nodes()
@@ -46,17 +48,7 @@ def _load(row: Any) -> dict[str, Any]:
     """What a worker said of itself with its last heartbeat."""
     if "worker" not in row["roles"] or not row["alive"]:
         return {}
-    said = {
-        name: value
-        for _, _, _, samples in msgspec.json.decode(row["stats"]) or ()
-        for name, _, value in samples
-    }
-    running, held = said.get("tocsin_executions_running"), said.get("tocsin_executions_held")
-    return {
-        "running": None if running is None else int(running),
-        "held": None if held is None else int(held),
-        "saturation": said.get("tocsin_worker_saturation"),
-    }
+    return msgspec.structs.asdict(load_of(row["stats"]))
 
 
 ENDPOINTS = (

@@ -2,7 +2,8 @@
 
 Requests that arrive while a commit is under way are written together by the next one: a lone request waits
 for nothing, and a flood shares one statement and one fsync among hundreds. Each caller learns the fate of its
-own job. A job waits in line no longer than a statement may take; after that its caller is told that nothing was written.
+own job. A job waits in line no longer than a statement may take; after that its caller is told that nothing
+was written.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ from collections import deque
 from typing import Final, NamedTuple
 
 from tocsin.clock import Clock
+from tocsin.db.patience import left, patient_for
 from tocsin.db.pool import acting_by_statement, acting_tenants
 from tocsin.domain.errors import OutcomeUnknown, Unavailable
 from tocsin.store.jobs import JobStore, NewJob, name_taken
@@ -53,14 +55,18 @@ class Intake:
             task = asyncio.create_task(self._write_all())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        await written
+        try:
+            async with asyncio.timeout(left()):
+                await written
+        except TimeoutError:
+            raise OutcomeUnknown("the database did not answer in time") from None
 
     async def _write_all(self) -> None:
         # One turn of the event loop, so that requests already received join the batch.
         await asyncio.sleep(0)
         try:
             # A batch may be for several tenants; the statement that writes it names them.
-            with acting_by_statement():
+            with acting_by_statement(), patient_for(None):
                 while self._waiting:
                     batch = self._next_batch()
                     try:
@@ -72,7 +78,8 @@ class Intake:
             self._writers -= 1
 
     def _next_batch(self) -> list[_Entry]:
-        """The next in line. What waited longer than a statement may take is given up instead, while nothing is written."""
+        """The next in line. What waited longer than a statement may take is given up instead, while nothing
+        is written."""
         oldest = self._clock.monotonic() - self._patience
         while self._waiting and self._waiting[0].since < oldest:
             _tell([self._waiting.popleft()], Unavailable("too many creations are waiting for the database"))

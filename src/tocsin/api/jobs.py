@@ -6,6 +6,8 @@ from uuid import UUID
 
 import msgspec
 
+from tocsin.api.connections import check_connection_of
+from tocsin.api.counting import CAP, cap_of
 from tocsin.api.definitions import (
     as_created,
     check_calendars,
@@ -14,19 +16,24 @@ from tocsin.api.definitions import (
     read_definition,
     stored_definition,
 )
-from tocsin.api.endpoint import CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter, Reply
+from tocsin.api.endpoint import BOOLEAN, CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter, Reply
+from tocsin.api.forecast import note_of_peak
+from tocsin.api.grpc_targets import with_descriptors
 from tocsin.api.listing import listing
 from tocsin.api.quota import too_many_jobs
 from tocsin.api.wire import jobs as wire
 from tocsin.api.wire.control import CancelAnswer
 from tocsin.api.wire.executions import Execution, ExecutionPage, JobExecutionPlace, execution_view, name_of
 from tocsin.api.wire.pages import decode_cursor, encode_cursor
+from tocsin.api.wire.stats import Count
 from tocsin.domain.errors import Conflict, NotFound, OutcomeUnknown, Refused, Stale, Unavailable
 from tocsin.domain.ids import job_text, parse_job_text
 from tocsin.domain.job import MAX_NAME, Definition, check_text
+from tocsin.domain.job_order import SORTS
 from tocsin.domain.keys import Scope
-from tocsin.domain.preview import explanation
-from tocsin.store.jobs import JobFilter
+from tocsin.domain.target import KINDS
+from tocsin.store.job_listing import JobFilter, JobPlace
+from tocsin.store.stats import OVERDUE
 
 _STATES = ("active", "paused", "completed", "cancelled")
 _TRIES = 5
@@ -46,8 +53,13 @@ async def create(call: Call) -> Reply:
         return _repeated(first)
     definition = read_definition(call.body, call, now)
     await check_calendars(definition, call)
-    job = new_job(definition, call, now)
+    await check_connection_of(definition.target, call)
+    definition = await with_descriptors(definition, call)
+    job = new_job(definition, call, now, key)
     answer = as_created(job, now)
+    if answer.note is None:
+        peak = note_of_peak(context, call.caller.tenant_id, definition.schedule, now)
+        answer = msgspec.structs.replace(answer, note=peak)
     await admit(call)
     if key is None:
         await context.intake.define(job)
@@ -62,35 +74,56 @@ async def create(call: Call) -> Reply:
 
 async def list_jobs(call: Call) -> wire.JobPage:
     """A page of jobs."""
-    where = JobFilter(
-        state=call.choice("state", _STATES),
-        kind=call.choice("kind", ("once", "recurring")),
-        queue=call.query.get("queue"),
-        tags=call.words("tag"),
-        any_tag=call.choice("tag_match", ("all", "any")) == "any",
-        name=call.query.get("name"),
-        target=call.choice("target", ("http", "noop")),
-        created_from=call.instant("created_from"),
-        created_to=call.instant("created_to"),
-        next_fire_from=call.instant("next_fire_from"),
-        next_fire_to=call.instant("next_fire_to"),
-    )
-    limit = call.limit()
-    before = decode_cursor(call.query.get("cursor"), UUID)
-    rows = await call.context.jobs.list(call.caller.tenant_id, where, before, limit)
-    cursor = encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
+    rows, cursor = await page_of_jobs(call, call.limit())
     recent: dict[UUID, list[wire.RecentFire]] | None = None
     if call.choice("with", ("recent",)) is not None:
         recent = await _recent(call, [row["id"] for row in rows])
 
     def view_of(row: Any) -> wire.Job:
         shown = wire.job_view(row)
-        if recent is None:
-            return shown
-        words = explanation(shown.schedule)
-        return msgspec.structs.replace(shown, schedule_words=words, recent=recent.get(row["id"], []))
+        return shown if recent is None else wire.with_recent(shown, recent.get(row["id"], []))
 
     return listing(wire.JobPage, rows, view_of, lambda row: job_text(row["id"]), next_cursor=cursor)
+
+
+async def page_of_jobs(call: Call, limit: int) -> tuple[list[Any], str | None]:
+    """The rows of a page as its parameters ask for it, and where the next one begins."""
+    sort = call.choice("sort", SORTS) or "created"
+    place = decode_cursor(call.query.get("cursor"), wire.JobListPlace)
+    if place and place[0] != sort:
+        raise Refused("the cursor is of another order of the listing", field="cursor")
+    after = JobPlace(*place[1:]) if place else None
+    listing = call.context.job_listing
+    page = await listing.page(call.caller.tenant_id, filter_of(call), after, limit, sort)
+    place = page.next
+    return page.rows, None if place is None else encode_cursor((sort, place.id, place.name, place.at))
+
+
+async def count_jobs(call: Call) -> Count:
+    """How many jobs match."""
+    number, capped = await call.context.job_listing.count(
+        call.caller.tenant_id, filter_of(call), cap_of(call)
+    )
+    return Count(number, capped)
+
+
+def filter_of(call: Call) -> JobFilter:
+    """What the listing's parameters narrow it to."""
+    overdue = call.choice("overdue", ("true", "false")) == "true"
+    return JobFilter(
+        state=call.choice("state", _STATES),
+        kind=call.choice("kind", ("once", "recurring")),
+        queue=call.query.get("queue"),
+        tags=call.words("tag"),
+        any_tag=call.choice("tag_match", ("all", "any")) == "any",
+        name=call.query.get("name"),
+        target=call.choice("target", KINDS),
+        created_from=call.instant("created_from"),
+        created_to=call.instant("created_to"),
+        next_fire_from=call.instant("next_fire_from"),
+        next_fire_to=call.instant("next_fire_to"),
+        unplanned_since=call.context.clock.now() - OVERDUE if overdue else None,
+    )
 
 
 async def _recent(call: Call, ids: list[UUID]) -> dict[UUID, list[wire.RecentFire]]:
@@ -103,7 +136,11 @@ async def _recent(call: Call, ids: list[UUID]) -> dict[UUID, list[wire.RecentFir
 
 async def show(call: Call) -> Reply:
     """One job."""
-    return _tagged(await view(call, job_id_of(call)))
+    job_id = job_id_of(call)
+    shown = await view(call, job_id)
+    if call.choice("with", ("recent",)) is not None:
+        shown = wire.with_recent(shown, (await _recent(call, [job_id])).get(job_id, []))
+    return _tagged(shown)
 
 
 async def show_by_name(call: Call) -> Reply:
@@ -143,6 +180,8 @@ async def put_by_name(call: Call) -> Reply:
     if definition.kind != "recurring":
         raise Refused("only recurring jobs have unique names", field="schedule")
     await check_calendars(definition, call)
+    await check_connection_of(definition.target, call)
+    definition = await with_descriptors(definition, call)
     for _ in range(_TRIES):
         job_id = await call.context.jobs.by_name(call.caller.tenant_id, name)
         try:
@@ -166,8 +205,11 @@ async def put_by_name(call: Call) -> Reply:
 
 async def delete(call: Call) -> CancelAnswer:
     """Remove a job; its history stays."""
-    done = await call.context.cancelling.delete(call.caller.tenant_id, job_id_of(call))
-    return CancelAnswer(None, done.cancelled, done.asked_to_stop, done.not_retried)
+    dry_run = call.choice("dry_run", ("true", "false")) == "true"
+    if dry_run:
+        call.changed_nothing()
+    done = await call.context.cancelling.delete(call.caller.tenant_id, job_id_of(call), dry_run=dry_run)
+    return CancelAnswer(None, done.cancelled, done.asked_to_stop, done.not_retried, dry_run)
 
 
 async def executions(call: Call) -> ExecutionPage:
@@ -188,8 +230,8 @@ async def executions(call: Call) -> ExecutionPage:
 
 
 async def view(call: Call, job_id: UUID) -> wire.Job:
-    """A job as it stands now. What this version cannot read may be had from a newer API process; after a change, which is made
-    by now, all that can be said is that the answer is lost."""
+    """A job as it stands now. What this version cannot read may be had from a newer API process; after a
+    change, which is made by now, all that can be said is that the answer is lost."""
     row = await call.context.jobs.get(call.caller.tenant_id, job_id)
     try:
         return wire.job_view(row)
@@ -214,6 +256,8 @@ async def admit(call: Call, wanted: int = 1) -> int:
 
 async def _replace(call: Call, job_id: UUID, definition: Definition, version: int | None) -> None:
     await check_calendars(definition, call)
+    await check_connection_of(definition.target, call)
+    definition = await with_descriptors(definition, call)
     now = call.context.clock.now()
     await call.context.changing.update(call.caller.tenant_id, job_id, definition, now, version=version)
 
@@ -246,6 +290,28 @@ def _idempotency_key(call: Call) -> str | None:
     return key
 
 
+FILTERS = (
+    Parameter("state", "Only jobs in this state", {"type": "string", "enum": list(_STATES)}),
+    Parameter("kind", "Only one-offs or recurring jobs", {"type": "string", "enum": ["once", "recurring"]}),
+    Parameter("queue", "Only jobs of this queue"),
+    Parameter("tag", "Only jobs with these tags, separated by commas"),
+    Parameter("tag_match", "Whether all of the tags must be there, or any", {"type": "string", "enum": ["all", "any"]}),
+    Parameter("name", "Only jobs whose name contains this, in any case"),
+    Parameter("target", "Only jobs with this kind of target", {"type": "string", "enum": list(KINDS)}),
+    Parameter("created_from", "Only jobs created at this instant or later", INSTANT),
+    Parameter("created_to", "Only jobs created before this instant", INSTANT),
+    Parameter("next_fire_from", "Only jobs whose next fire is at this instant or later", INSTANT),
+    Parameter("next_fire_to", "Only jobs whose next fire is before this instant", INSTANT),
+    Parameter("overdue", "`true`: only recurring jobs whose next fire was due a minute ago and that nobody planned", BOOLEAN),
+)  # fmt: skip
+SORT = Parameter(
+    "sort", "Newest first, or recurring ones by name or next fire", {"type": "string", "enum": list(SORTS)}
+)
+_WITH = Parameter(
+    "with",
+    "Add the schedule in words, the last 20 outcomes and what they say",
+    {"type": "string", "enum": ["recent"]},
+)
 _JOB = "/v1/jobs/{job_id}"
 _ETAG = ("ETag",)
 _BY_NAME = "/v1/jobs/by-name/{name}"
@@ -258,20 +324,12 @@ ENDPOINTS = (
     Endpoint(
         method="GET", path="/v1/jobs", handler=list_jobs, summary="List jobs, newest first", answer=wire.JobPage,
         parameters=(
-            LIMIT, CURSOR,
-            Parameter("state", "Only jobs in this state", {"type": "string", "enum": list(_STATES)}),
-            Parameter("kind", "Only one-offs or recurring jobs", {"type": "string", "enum": ["once", "recurring"]}),
-            Parameter("queue", "Only jobs of this queue"),
-            Parameter("tag", "Only jobs with these tags, separated by commas"),
-            Parameter("tag_match", "Whether all of the tags must be there, or any", {"type": "string", "enum": ["all", "any"]}),
-            Parameter("name", "Only jobs whose name contains this, in any case"),
-            Parameter("target", "Only jobs with this kind of target", {"type": "string", "enum": ["http", "noop"]}),
-            Parameter("created_from", "Only jobs created at this instant or later", INSTANT),
-            Parameter("created_to", "Only jobs created before this instant", INSTANT),
-            Parameter("next_fire_from", "Only jobs whose next fire is at this instant or later", INSTANT),
-            Parameter("next_fire_to", "Only jobs whose next fire is before this instant", INSTANT),
-            Parameter("with", "Add schedules in words and the last 20 outcomes", {"type": "string", "enum": ["recent"]}),
+            LIMIT, CURSOR, *FILTERS, SORT, _WITH,
         ),
+    ),
+    Endpoint(
+        method="GET", path="/v1/jobs/count", handler=count_jobs, summary="How many jobs match", answer=Count,
+        parameters=(*FILTERS, CAP),
     ),
     Endpoint(
         method="GET", path=_BY_NAME, handler=show_by_name, summary="Show a recurring job by its name",
@@ -284,7 +342,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         method="GET", path=_JOB, handler=show, summary="Show a job", answer=wire.Job, refusals=(404,),
-        answer_headers=_ETAG,
+        answer_headers=_ETAG, parameters=(_WITH,),
     ),
     Endpoint(
         method="PATCH", path=_JOB, handler=update, body=wire.JobPatch, answer=wire.Job,
@@ -295,6 +353,7 @@ ENDPOINTS = (
     Endpoint(
         method="DELETE", path=_JOB, handler=delete, summary="Delete a job; its history stays",
         answer=CancelAnswer, scope=Scope.WRITE, refusals=(404,),
+        parameters=(Parameter("dry_run", "Change nothing; say what would be called off", {"type": "string", "enum": ["true", "false"]}),),
     ),
     Endpoint(
         method="GET", path=_JOB + "/executions", handler=executions, summary="Executions of a job, latest first",

@@ -1,7 +1,7 @@
 """``/v1/keys``: make, list, rotate and revoke API keys. For operators.
 
-The text of a key is in the answer that makes it, and nowhere else. An operator who names a tenant (`Tocsin-Tenant`)
-sees that tenant's keys only; one who names none sees all.
+The text of a key is in the answer that makes it, and nowhere else. An operator who names a tenant
+(`Tocsin-Tenant`) sees that tenant's keys only; one who names none sees all.
 """
 
 from operator import itemgetter

@@ -10,8 +10,9 @@ import tocsin
 from tocsin.api.endpoint import Endpoint
 from tocsin.api.problems import Problem
 from tocsin.api.wire.health import Health
+from tocsin.api.wire.logins import LoginName
 from tocsin.api.wire.scalars import Name
-from tocsin.domain.ids import ExecutionText, JobText
+from tocsin.domain.ids import ExecutionText, JobText, WorkerText
 from tocsin.domain.keys import KeyId
 from tocsin.domain.secrets import SecretName
 from tocsin.domain.written import WrittenName, described
@@ -41,11 +42,16 @@ _ACTING_FOR: Final = {
 _IN_PATHS: Final[Mapping[str, Any]] = {
     "job_id": JobText,
     "execution_id": ExecutionText,
+    "worker_id": WorkerText,
     "backfill_id": Annotated[str, described(pattern="^[0-9]{1,18}$")],
+    "operation_id": Annotated[str, described(pattern="^[0-9]{1,18}$")],
     "key_id": KeyId,
     "tenant": WrittenName,
+    "login": LoginName,
+    "queue": WrittenName,
     "jobs.name": Name,
     "calendars.name": WrittenName,
+    "connections.name": WrittenName,
     "secrets.name": SecretName,
 }
 _REQUEST_ID: Final = "X-Request-Id"
@@ -147,7 +153,11 @@ def _beside_the_api() -> dict[str, dict[str, Any]]:
     document = _content("OpenAPI 3.1", {"type": "object"})
     return {
         "/healthz": _probe("health", "The process answers", {"200": well}),
-        "/readyz": _probe("ready", "The process can reach its database", {"200": well, "503": ill}),
+        "/readyz": _probe(
+            "ready",
+            "The process can do its work: its database is there, fits and is writable",
+            {"200": well, "503": ill},
+        ),
         "/openapi.json": _probe("openapi", "This document", {"200": document}),
         "/metrics": {
             "operationId": "metrics",

@@ -88,7 +88,8 @@ def problem(status: int, detail: str, **more: Any) -> Response:
 
 
 def problem_of(error: Refused | Unavailable, *, repeatable: bool = False) -> Response:
-    """The document for an error that was raised on purpose. `repeatable`: the request has an idempotency key."""
+    """The document for an error that was raised on purpose. `repeatable`: the request has an idempotency
+    key."""
     if isinstance(error, OutcomeUnknown):
         # Many clients repeat on Retry-After by themselves; without a key that may do it twice.
         again = {"retry_after": error.retry_after} if repeatable else {}
@@ -120,7 +121,8 @@ def refused_by_decoder(error: msgspec.ValidationError) -> Refused:
 
 
 def _in_plain_words(reason: str) -> str:
-    """What msgspec calls ``Expected `str | null`, got `int` ``. Anything it may say otherwise stays as it is."""
+    """What msgspec calls ``Expected `str | null`, got `int` ``. Anything it may say otherwise stays as it
+    is."""
     if wrong := _NO_CHOICE.fullmatch(reason):
         return f"{wrong[1][:64]} is not one of the values that are possible here"
     if not (expected := _EXPECTED.fullmatch(reason)):

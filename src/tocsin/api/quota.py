@@ -1,15 +1,17 @@
 """How many jobs a tenant may have pending: an estimate that costs nothing per request.
 
-Only tenants with a limit are counted at all. A count is bounded by the limit (`pending_jobs.sql`) and remembered for
-a few seconds, longer if it was dear: counting takes at most a fiftieth of the time. What this process admits in
-between is added. So the limit may be overshot by what *other* API processes admit within those seconds, and what has
-just finished may count for as long; before a refusal an estimate older than a second is made again.
+Only tenants with a limit are counted at all. A count is bounded by the limit (`pending_jobs.sql`) and
+remembered for a few seconds, longer if it was dear: counting takes at most a fiftieth of the time. What this
+process admits in between is added. So the limit may be overshot by what *other* API processes admit within
+those seconds, and what has just finished may count for as long; before a refusal an estimate older than a
+second is made again.
 """
 
 import asyncio
 from typing import Final
 
 from tocsin.clock import Clock
+from tocsin.db.patience import patient_for
 from tocsin.domain.limits import OverLimit
 from tocsin.store.tenants import TenantStore
 
@@ -66,7 +68,8 @@ class PendingJobs:
 
     def _start_counting(self, tenant_id: int, estimate: _Estimate, limit: int) -> asyncio.Task[None]:
         if estimate.counting is None or estimate.counting.done():
-            estimate.counting = asyncio.create_task(self._recount(tenant_id, estimate, limit))
+            with patient_for(None):  # it may outlive the request that began it
+                estimate.counting = asyncio.create_task(self._recount(tenant_id, estimate, limit))
             estimate.counting.add_done_callback(_looked_at)
         return estimate.counting
 

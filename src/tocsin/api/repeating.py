@@ -1,7 +1,8 @@
-"""Idempotency-Key on requests that do something each time they arrive: fire, run again, skip, backfill, retry.
+"""Idempotency-Key on requests that do something each time they arrive: fire, run again, skip, backfill,
+retry.
 
-The same key with the same request within a day does nothing more and answers with what the first one made, as it is now.
-The same key with another request is refused.
+The same key with the same request within a day does nothing more and answers with what the first one made, as
+it is now. The same key with another request is refused.
 """
 
 import hashlib

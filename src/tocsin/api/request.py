@@ -1,7 +1,7 @@
 """A request as handlers see it, and which of them answers it.
 
-Both are as little as the API needs: a framework's own, with an object per header access, a chain of middlewares and a
-list of patterns to try, took more time than everything that a creation is about.
+Both are as little as the API needs: a framework's own, with an object per header access, a chain of
+middlewares and a list of patterns to try, took more time than everything that a creation is about.
 """
 
 import re
@@ -50,17 +50,24 @@ class Request:
             if body := message.get("body"):
                 yield body
 
+    async def gone(self) -> None:
+        """Returns when the client closes the connection. To be asked once the body was read."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
 
 Handle = Callable[[Request], Awaitable[Response]]
 Verbs = Mapping[str, Handle]
 
 
 class Routes:
-    """Paths and what answers them: fixed ones by one look-up, those with parameters by their pattern, in order."""
+    """Paths and what answers them: fixed ones by one look-up, those with parameters by their pattern, in
+    order. A path that ends with a name takes all that is left, so it is tried after the others."""
 
     def __init__(self, verbs: Mapping[str, Verbs]) -> None:
         self.verbs = verbs
-        self._patterns = [(_pattern(path), of) for path, of in verbs.items() if "{" in path]
+        paths = sorted((path for path in verbs if "{" in path), key=lambda path: path.endswith("{name}"))
+        self._patterns = [(_pattern(path), verbs[path]) for path in paths]
 
     def find(self, path: str) -> tuple[Verbs, Mapping[str, str]] | None:
         """The handles of a path by method, and the parameters in it."""

@@ -29,11 +29,11 @@ async def preview_schedule(call: Call) -> Preview:
     # A one-off fires even if its instant has passed.
     start = after if schedule.recurring or call.body.after is not None else -(1 << 62)
     terms = terms_of(schedule, Policies(), _NO_JOB, 0, await _calendars(call, schedule))
-    return preview(schedule, start, call.body.limit, msgspec.structs.replace(terms, slot=0))
+    return preview(schedule, start, call.body.limit, msgspec.structs.replace(terms, offset=0))
 
 
 async def upcoming(call: Call) -> Preview:
-    """The coming fires of a job, at its own jitter slot."""
+    """The coming fires of a job, at its own jitter offset."""
     job_id = job_id_of(call)
     job = await view(call, job_id)
     asked = call.instant("after")

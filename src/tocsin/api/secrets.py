@@ -1,4 +1,5 @@
-"""``/v1/secrets``: values that targets name and only workers read. Written, listed by name, removed; never shown."""
+"""``/v1/secrets``: values that targets name and only workers read. Written, listed by name, removed; never
+shown."""
 
 from operator import itemgetter
 from typing import Annotated, Any

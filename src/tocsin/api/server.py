@@ -50,7 +50,8 @@ async def serve(
     *,
     share_port: bool = False,
 ) -> None:
-    """Answer requests; after `stop`, finish those under way. A trusted proxy says where a request came from."""
+    """Answer requests; after `stop`, finish those under way. A trusted proxy says where a request came
+    from."""
     listener = listen(host, port, share_port=share_port)
     config = uvicorn.Config(
         app,

@@ -1,7 +1,8 @@
 """``/v1/session``: log in to the dashboard, see who is logged in, log out; tickets for links that log in.
 
-The answer to a login is a cookie that scripts cannot read. The key itself is not kept by the page, and the session
-counts only while the key does. A login is asked for without a key in the header, so the doors are checked here.
+The answer to a login is a cookie that scripts cannot read. The key itself is not kept by the page, and the
+session counts only while the key does. A login is asked for without a key in the header, so the doors are
+checked here.
 """
 
 import tocsin
@@ -69,8 +70,8 @@ async def ticket(call: Call) -> wire.Ticket:
 
 
 def _cookies(call: Call, token: str) -> tuple[str, ...]:
-    """The safe cookie where browsers keep it: over https, and mostly on loopback, too, where a plain one goes along for
-    those that do not. Elsewhere the plain one alone."""
+    """The safe cookie where browsers keep it: over https, and mostly on loopback, too, where a plain one goes
+    along for those that do not. Elsewhere the plain one alone."""
     age = _COOKIE_LIFE if token else 0
     common = f"={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}"
     safe, plain = f"{SECURE_COOKIE}{common}; Secure", f"{PLAIN_COOKIE}{common}"

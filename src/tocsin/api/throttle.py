@@ -1,8 +1,8 @@
 """API requests per second: a token bucket per tenant, in each API process for itself.
 
-A fleet of n API processes therefore lets n times the limit through; that keeps the check off the network and off
-the database. Operators' keys pass: whoever must lift a limit must not be locked out by it. Every answer under a
-limit says what is left, in the `RateLimit` and `RateLimit-Policy` fields that the IETF drafted.
+A fleet of n API processes therefore lets n times the limit through; that keeps the check off the network and
+off the database. Operators' keys pass: whoever must lift a limit must not be locked out by it. Every answer
+under a limit says what is left, in the `RateLimit` and `RateLimit-Policy` fields that the IETF drafted.
 """
 
 import math
@@ -40,18 +40,20 @@ class Throttle:
         rate, burst = caller.limits.requests_per_second, caller.limits.request_burst
         if rate is None or caller.operator:
             return _NONE
-        bucket = self._bucket(caller.tenant_id, rate, burst)
+        words = f"more than {rate:g} requests per second (limit requests_per_second)"
+        return self.take(caller.tenant_id, rate, burst, "requests", words)
+
+    def take(self, tenant_id: int, rate: float, burst: int | None, what: str, words: str) -> dict[str, str]:
+        """Count one of what a tenant may do so often, or refuse it."""
+        bucket = self._bucket(tenant_id, rate, burst)
         grant = bucket.take(self._clock.monotonic())
         headers = {
-            "ratelimit-policy": f'"requests";q={bucket.quota};w={math.ceil(bucket.window)}',
-            "ratelimit": f'"requests";r={grant.remaining};t={math.ceil(grant.full_after)}',
+            "ratelimit-policy": f'"{what}";q={bucket.quota};w={math.ceil(bucket.window)}',
+            "ratelimit": f'"{what}";r={grant.remaining};t={math.ceil(grant.full_after)}',
         }
         if not grant.granted:
             wait = max(1, math.ceil(grant.retry_after))
-            raise TooManyRequests(
-                f"more than {rate:g} requests per second (limit requests_per_second)",
-                headers | {"retry-after": str(wait)},
-            )
+            raise TooManyRequests(words, headers | {"retry-after": str(wait)})
         return headers
 
     def _bucket(self, tenant_id: int, rate: float, burst: int | None) -> Bucket:

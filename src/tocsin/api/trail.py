@@ -1,9 +1,9 @@
 """From a request to the audit log.
 
-Every endpoint that changes something leaves an entry, also one whose author did not think of it: the application
-gives each such call a trail. Changes of a job or an execution are noted inside their transaction, creations by
-the statement that creates; for the rest an entry is written when the handler is done. A handler says what it
-knows with `note`. A dry run, or a repetition that found everything done already, leaves nothing.
+Every endpoint that changes something leaves an entry, also one whose author did not think of it: the
+application gives each such call a trail. Changes of a job or an execution are noted inside their transaction,
+creations by the statement that creates; for the rest an entry is written when the handler is done. A handler
+says what it knows with `note`. A dry run, or a repetition that found everything done already, leaves nothing.
 """
 
 import re
@@ -120,7 +120,7 @@ def _object_of(endpoint: Endpoint, call: Call) -> str:
     match named[1]:
         case "job_id":
             return job_object(parse_job_text(value))
-        case "execution_id":
+        case "execution_id" | "worker_id":
             return value
         case _:
             return f"{action_of(endpoint).partition('.')[0]}:{value[:200]}"

@@ -1,6 +1,7 @@
 """``/v1/whoami``: what a key is and may do, for whoever holds it.
 
-Elsewhere only operators see limits; a client that wants to stay below them, or to say which one it met, asks here.
+Elsewhere only operators see limits; a client that wants to stay below them, or to say which one it met, asks
+here.
 """
 
 from tocsin.api.endpoint import Call, Endpoint

@@ -46,10 +46,11 @@ _LONG: Final = 60  # seconds of nothing but waiting for a limit, to be told of b
 def bench(client: Client, clean: bool, yes: bool, **options: Any) -> tuple[Any, Any] | tuple[Any, Any, int]:
     """Measure the running installation with jobs that do nothing, and say what to expect of it.
 
-    How fast jobs are created, singly and in batches; how fast a backlog of due executions is run; how late executions
-    start that are all due at one instant, and such that are spread over time. Lag and rates of firing are taken from
-    what the installation recorded. The jobs belong to the key's tenant, have the tag tocsin-bench, and are deleted at
-    the end, also after Ctrl-C. It is real load: whatever else the installation does may be late meanwhile.
+    How fast jobs are created, singly and in batches; how fast a backlog of due executions is run; how late
+    executions start that are all due at one instant, and such that are spread over time. Lag and rates of
+    firing are taken from what the installation recorded. The jobs belong to the key's tenant, have the tag
+    tocsin-bench, and are deleted at the end, also after Ctrl-C. It is real load: whatever else the
+    installation does may be late meanwhile.
 
     \b
     Examples:

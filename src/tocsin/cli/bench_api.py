@@ -1,7 +1,8 @@
-"""The API over kept connections, many requests at a time: for what `Client`, with its connection per request, is too slow.
+"""The API over kept connections, many requests at a time: for what `Client`, with its connection per request,
+is too slow.
 
-When the API says that it is too much (429, or 503 with `Retry-After`), everybody waits for as long as it says, and
-the wait is counted. A request is sent a second time only if that cannot do anything twice.
+When the API says that it is too much (429, or 503 with `Retry-After`), everybody waits for as long as it
+says, and the wait is counted. A request is sent a second time only if that cannot do anything twice.
 """
 
 import asyncio
@@ -12,8 +13,8 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from tocsin.cli.client import ApiError, Client, address, nobody_there, read_document, words_of_problem
-from tocsin.worker.targets.http_exchange import Answer, DeliveryFailed, HttpLimits
-from tocsin.worker.targets.http_response import ResponseReader
+from tocsin.targets.http.exchange import Answer, DeliveryFailed, HttpLimits
+from tocsin.targets.http.response import ResponseReader
 
 _LIMITS: Final = HttpLimits(read_bytes=64 << 20, kept_bytes=64 << 20)
 _READ: Final = 256 * 1024

@@ -1,8 +1,9 @@
 """What the installation recorded of a measurement's executions, once all of them are over.
 
-Only recorded times count: this machine's clock is never held against the server's. History is listed latest first, so
-a look ends at the first page that tells nothing new; a look in vain is followed by one through all pages, because
-what ended earlier may be written later. All executions are read, none is guessed from a sample.
+Only recorded times count: this machine's clock is never held against the server's. History is listed latest
+first, so a look ends at the first page that tells nothing new; a look in vain is followed by one through all
+pages, because what ended earlier may be written later. All executions are read, none is guessed from a
+sample.
 """
 
 import asyncio
@@ -41,7 +42,8 @@ async def finished(
     patience: float,
     tell: Callable[[int], None] = lambda _: None,
 ) -> list[Fired]:
-    """The executions of some one-offs that fire `within` a first and a last instant. Gives up when none ended for `patience` seconds."""
+    """The executions of some one-offs that fire `within` a first and a last instant. Gives up when none ended
+    for `patience` seconds."""
     watch = _Watch(api, job_ids, within)
     pause, news_at, whole = _FIRST_PAUSE, time.monotonic(), False
     while watch.missing:

@@ -1,7 +1,8 @@
 """The jobs of one measurement: made, remembered, deleted.
 
-Nothing is left behind by accident. A creation that was sent is waited for even if its measurement is called off, so
-that its id is known; and at the end the run's tag is looked for, in case an answer got lost on the way.
+Nothing is left behind by accident. A creation that was sent is waited for even if its measurement is called
+off, so that its id is known; and at the end the run's tag is looked for, in case an answer got lost on the
+way.
 """
 
 import asyncio
@@ -21,7 +22,8 @@ T = TypeVar("T")
 
 
 class BenchJobs:
-    """No-op one-offs of a run, known by a tag of their own. A name would be dearer: parts of it are indexed."""
+    """No-op one-offs of a run, known by a tag of their own. A name would be dearer: parts of it are
+    indexed."""
 
     def __init__(self, api: Api, queue: str, at_once: int) -> None:
         self.tag = f"{TAG}-{secrets.token_hex(4)}"

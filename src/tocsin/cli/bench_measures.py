@@ -1,7 +1,7 @@
 """What is measured of an installation, one function each.
 
-Creations are timed here, by durations; firing is taken from what the installation recorded. Instants ahead are
-counted from the server's own clock, which a preview of a schedule tells.
+Creations are timed here, by durations; firing is taken from what the installation recorded. Instants ahead
+are counted from the server's own clock, which a preview of a schedule tells.
 """
 
 import asyncio
@@ -111,9 +111,11 @@ class Bench:
         )
 
     async def drain(self, count: int, tell: Tell) -> Drain:
-        """Backlogs of due executions. Each is one atomic batch, so that all of it is there from one moment on.
+        """Backlogs of due executions. Each is one atomic batch, so that all of it is there from one moment
+        on.
 
-        The recorded finish of a no-op is when it was done, not when that was written: the rate leaves the last write out.
+        The recorded finish of a no-op is when it was done, not when that was written: the rate leaves the
+        last write out.
         """
         busy, done = 0, 0
         for size in _batches(count):

@@ -1,7 +1,8 @@
-"""One run of `tocsin bench`: the measurements in their order, and what becomes of the jobs whatever happens meanwhile.
+"""One run of `tocsin bench`: the measurements in their order, and what becomes of the jobs whatever happens
+meanwhile.
 
-Ended by an error, by Ctrl-C or by SIGTERM, it deletes what it made before it ends. Ended a second time, it leaves the
-rest, and says so.
+Ended by an error, by Ctrl-C or by SIGTERM, it deletes what it made before it ends. Ended a second time, it
+leaves the rest, and says so.
 """
 
 import asyncio
@@ -37,8 +38,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def jobs(self) -> int:
-        """All jobs that are created: also a backlog, a herd, and one to begin with. So many may be pending at once, since
-        what has just finished counts for a moment."""
+        """All jobs that are created: also a backlog, a herd, and one to begin with. So many may be pending at
+        once, since what has just finished counts for a moment."""
         return self.singles + 2 * self.executions + self.spread + 1
 
 
@@ -191,8 +192,8 @@ class Run:
 def _let_signals_cancel() -> None:
     """Make Ctrl-C and SIGTERM cancel the current task, each time they come.
 
-    Left to itself, a second Ctrl-C raises wherever the program happens to be, also inside the event loop, which reports it as
-    a fault.
+    Left to itself, a second Ctrl-C raises wherever the program happens to be, also inside the event loop,
+    which reports it as a fault.
     """
     if task := asyncio.current_task():
         for end in (signal.SIGINT, signal.SIGTERM):

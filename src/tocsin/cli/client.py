@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from tocsin.supervisor import KEY_FILE
+from tocsin.domain.keys import KEY_FILE
 
 _TIMEOUT: Final = 30
 _BATCH_TIMEOUT: Final = 300
@@ -71,9 +71,9 @@ class Client:
             "PATCH", address(*path), body, {} if version is None else {"if-match": f'"{version}"'}
         )
 
-    def delete(self, *path: str) -> Any:
+    def delete(self, *path: str, **query: Any) -> Any:
         """Remove something."""
-        return self._ask("DELETE", address(*path))
+        return self._ask("DELETE", address(*path, **query))
 
     def batch(self, lines: Iterable[bytes], *, atomic: bool) -> Any:
         """Create a job per line. The answer lists the fate of each, also when an atomic batch was refused."""

@@ -1,28 +1,37 @@
-"""`tocsin executions …` and `tocsin dead-letters`."""
+"""`tocsin executions …`."""
 
 from typing import Any
 
 import click
 
 from tocsin.cli.client import Client
+from tocsin.cli.log_follow import follow_logs
 from tocsin.cli.lookup import job_id
 from tocsin.cli.schedule_options import with_options
 from tocsin.cli.show import api_command, fields, line, table
 from tocsin.domain.lifecycle import State
 
-_TABLE = table(
+TABLE = table(
     [
         ("ID", "id"), ("STATE", "state"), ("FIRE TIME", "fire_at"), ("LAG MS", "lag_ms"), ("ATTEMPT", "attempt"),
         ("REASON", "reason"),
     ]
 )  # fmt: skip
-_filters = with_options(
+_LOGS = table(
+    [("ATTEMPT", "attempt"), ("AT", "at"), ("LEVEL", "level"), ("MESSAGE", "message"), ("FIELDS", "fields")]
+)
+FILTERS = with_options(
     click.option("--job", help="Executions of this job, by its id or name."),
     click.option("--queue", help="Executions of this queue."),
     click.option("--fire-from", metavar="INSTANT", help="Fire times at this instant or later."),
     click.option("--fire-to", metavar="INSTANT", help="Fire times before this instant."),
     click.option("--min-lag", metavar="DURATION", help="Started at least this late: 500ms, 2s"),
     click.option("--error", metavar="TEXT", help="Finished ones whose reason or error contains this."),
+    click.option("--job-name", metavar="TEXT", help="Executions of jobs whose name contains this."),
+    click.option("--tag", help="Executions of jobs with this tag; several are separated by commas."),
+    click.option("--node", type=click.IntRange(0), help="Executions whose last attempt this node made."),
+    click.option("--fingerprint", help="Dead ones of this kind of error."),
+    click.option("--cause", help="How they came about: schedule, catch_up, manual, backfill, rerun."),
     click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True),
     click.option("--cursor", help="Continue a listing."),
 )
@@ -43,14 +52,16 @@ def executions() -> None:
 
 @executions.command("list")
 @click.option("--state", type=click.Choice([str(state) for state in State]), help="Executions in this state.")
-@_filters
+@click.option("--over", is_flag=True, help="Finished ones only, the latest first.")
+@FILTERS
 @api_command
-def list_executions(client: Client, job: str | None, **options: Any) -> tuple[Any, Any]:
+def list_executions(client: Client, job: str | None, over: bool, **options: Any) -> tuple[Any, Any]:
     """List executions: live ones, then finished ones; of a single job, the latest fire time first."""
     page = {"limit": options.pop("limit"), "cursor": options.pop("cursor")}
+    options["over"] = "true" if over else None
     if job is not None and not any(options.values()):
-        return client.get("jobs", job_id(client, job), "executions", **page), _TABLE
-    return client.get("executions", job=_id(client, job), **options, **page), _TABLE
+        return client.get("jobs", job_id(client, job), "executions", **page), TABLE
+    return client.get("executions", job=id_of(client, job), **options, **page), TABLE
 
 
 @executions.command()
@@ -59,6 +70,20 @@ def list_executions(client: Client, job: str | None, **options: Any) -> tuple[An
 def show(client: Client, execution_id: str) -> tuple[Any, Any]:
     """Show an execution with its attempts."""
     return client.get("executions", execution_id), fields
+
+
+@executions.command()
+@click.argument("execution_id")
+@click.option("--limit", type=click.IntRange(1, 500), default=500, show_default=True)
+@click.option("--cursor", help="Continue a listing.")
+@click.option("--follow", is_flag=True, help="Print lines as they come, until the execution is over.")
+@api_command
+def logs(client: Client, execution_id: str, follow: bool, **page: Any) -> tuple[Any, Any]:
+    """Show what the attempts at an execution logged."""
+    if follow:
+        follow_logs(client, execution_id, page)
+        return None, lambda _: None
+    return client.get("executions", execution_id, "logs", **page), _LOGS
 
 
 @executions.command()
@@ -94,15 +119,8 @@ def explain(client: Client, execution_id: str) -> tuple[Any, Any]:
     return client.get("executions", execution_id, "explain"), _explained
 
 
-@click.command("dead-letters")
-@_filters
-@api_command
-def dead_letters(client: Client, job: str | None, **options: Any) -> tuple[Any, Any]:
-    """List executions that failed for good."""
-    return client.get("dead-letters", job=_id(client, job), **options), _TABLE
-
-
-def _id(client: Client, job: str | None) -> str | None:
+def id_of(client: Client, job: str | None) -> str | None:
+    """The id of the job that a listing is narrowed to, if it is."""
     return None if job is None else job_id(client, job)
 
 

@@ -1,11 +1,11 @@
-"""`tocsin shards` and `tocsin nodes`."""
+"""`tocsin shards`, `tocsin nodes` and `tocsin system`."""
 
 from typing import Any
 
 import click
 
 from tocsin.cli.client import Client
-from tocsin.cli.show import api_command, table
+from tocsin.cli.show import api_command, line, rows, table
 
 
 @click.command()
@@ -37,3 +37,23 @@ def nodes(client: Client) -> tuple[Any, Any]:
         ("SEEN", "seen_at"),
     ]
     return client.get("nodes"), table(columns)
+
+
+@click.command()
+@api_command
+def system(client: Client) -> tuple[Any, Any]:
+    """Show the database, the fleet's versions, and what to do about what is not as it should be."""
+    return client.get("system"), _system
+
+
+def _system(answer: Any) -> None:
+    database = answer["database"]
+    line(
+        f"PostgreSQL {database['version']}, {database['size_bytes'] / 1e6:,.0f} MB, schema {database['migration']:04},"
+        f" {database['connections']} of {database['max_connections']} connections"
+    )
+    line("live: " + (", ".join(f"{number} {role}" for role, number in answer["roles"].items()) or "nothing"))
+    shown = [check | {"ok": "ok" if check["ok"] else "NO"} for check in answer["checks"]]
+    rows([("CHECK", "name"), ("OK", "ok"), ("REASON", "words"), ("HINT", "hint")], shown)
+    set_ones = [one for one in answer["settings"] if not one["default"]]
+    rows([("SETTING", "name"), ("VALUE", "value")], set_ones)

@@ -8,49 +8,63 @@ import click
 from tocsin.cli.client import Client
 from tocsin.cli.lookup import job_id
 from tocsin.cli.show import api_command, fields, line, rows, say
+from tocsin.domain.policy import MisfirePolicy
 
 _job = click.argument("job")
 _reason = click.option("--reason", help="Why, for whoever reads it later.")
+_dry_run = click.option(
+    "--dry-run", is_flag=True, help="Change nothing; say what would be called off or held."
+)
 
 
 @click.command()
 @_job
 @_reason
+@_dry_run
 @api_command
-def cancel(client: Client, job: str, reason: str | None) -> tuple[Any, Any]:
+def cancel(client: Client, job: str, **body: Any) -> tuple[Any, Any]:
     """End a job: nothing of it starts any more."""
-    return client.post("jobs", job_id(client, job), "cancel", body={"reason": reason}), _ended("cancelled")
+    return client.post("jobs", job_id(client, job), "cancel", body=body), _ended("cancelled")
 
 
 @click.command("cancel-queued")
 @_job
 @_reason
+@_dry_run
 @api_command
-def cancel_queued(client: Client, job: str, reason: str | None) -> tuple[Any, Any]:
+def cancel_queued(client: Client, job: str, **body: Any) -> tuple[Any, Any]:
     """Call off every execution that has not started; the job goes on."""
-    done = client.post("jobs", job_id(client, job), "cancel-queued", body={"reason": reason})
-    return done, _queue_cleared
+    return client.post("jobs", job_id(client, job), "cancel-queued", body=body), _queue_cleared
 
 
 @click.command()
 @_job
 @_reason
 @click.option("--until", metavar="INSTANT", help="Resume by itself at this instant: 2030-01-31T09:00:00Z")
+@_dry_run
 @api_command
-def pause(client: Client, job: str, **body: str | None) -> tuple[Any, Any]:
+def pause(client: Client, job: str, **body: Any) -> tuple[Any, Any]:
     """Hold a job's fires."""
-    return client.post("jobs", job_id(client, job), "pause", body=body), say(
-        "paused; {held} planned executions held"
+    words = (
+        "would hold {held} planned executions"
+        if body["dry_run"]
+        else "paused; {held} planned executions held"
     )
+    return client.post("jobs", job_id(client, job), "pause", body=body), say(words)
 
 
 @click.command()
 @_job
 @click.option("--dry-run", is_flag=True, help="Change nothing; say which missed fires would run.")
+@click.option(
+    "--misfire",
+    type=click.Choice([str(one) for one in MisfirePolicy]),
+    help="Decide about missed fires by this, this once.  [default: the job's own policy]",
+)
 @api_command
-def resume(client: Client, job: str, dry_run: bool) -> tuple[Any, Any]:
+def resume(client: Client, job: str, **body: Any) -> tuple[Any, Any]:
     """Let a paused job fire again."""
-    return client.post("jobs", job_id(client, job), "resume", body={"dry_run": dry_run}), _resumed
+    return client.post("jobs", job_id(client, job), "resume", body=body), _resumed
 
 
 @click.command()
@@ -73,20 +87,27 @@ def skip_next(client: Client, job: str) -> tuple[Any, Any]:
 
 @click.command()
 @_job
+@_dry_run
 @api_command
-def delete(client: Client, job: str) -> tuple[Any, Any]:
+def delete(client: Client, job: str, dry_run: bool) -> tuple[Any, Any]:
     """Delete a job; its history stays."""
-    return client.delete("jobs", job_id(client, job)), _ended("deleted")
+    query = {"dry_run": "true"} if dry_run else {}
+    return client.delete("jobs", job_id(client, job), **query), _ended("deleted")
 
 
 def _ended(what: str) -> Callable[[Any], None]:
     """A view of what became of a job's executions when it ended."""
     words = what + "; {cancelled} executions called off, {asked_to_stop} running ones asked to stop"
-    return lambda answer: line(words.format(**answer) + _not_retried(answer))
+    return lambda answer: line(_tense(answer) + words.format(**answer) + _not_retried(answer))
+
+
+def _tense(answer: Any) -> str:
+    return "would be " if answer["dry_run"] else ""
 
 
 def _queue_cleared(answer: Any) -> None:
-    line(f"{answer['cancelled']} executions called off{_not_retried(answer)}; the job goes on")
+    words = "would be called off" if answer["dry_run"] else "called off"
+    line(f"{answer['cancelled']} executions {words}{_not_retried(answer)}; the job goes on")
 
 
 def _not_retried(answer: Any) -> str:

@@ -1,4 +1,5 @@
-"""`tocsin jobs import`: a file of jobs, ten thousand to a request, with what became of each line that was refused.
+"""`tocsin jobs import`: a file of jobs, ten thousand to a request, with what became of each line that was
+refused.
 
 Nothing is sent twice: a request that fails ends the import, and the report says from which line on.
 """
@@ -33,8 +34,8 @@ _Send = Callable[[Sequence[bytes]], Any]
 def import_jobs(client: Client, file: BinaryIO, atomic: bool, dry_run: bool) -> tuple[Any, Any, int]:
     """Create jobs from FILE, or from standard input with "-".
 
-    FILE has a job a line (NDJSON), or is a JSON array of jobs; a job is what POST /v1/jobs takes. The jobs are
-    sent in requests of up to 10,000. Ends with exit code 1 if anything was refused.
+    FILE has a job a line (NDJSON), or is a JSON array of jobs; a job is what POST /v1/jobs takes. The jobs
+    are sent in requests of up to 10,000. Ends with exit code 1 if anything was refused.
 
     \b
     Examples:

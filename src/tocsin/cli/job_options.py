@@ -1,7 +1,8 @@
 """The options that define a job, and the request bodies they describe.
 
-`jobs create` and `jobs put` write a whole definition; `jobs update` only what changes. The API replaces nested
-objects whole, so a change is first put into the job's own: naming a lookback must not reset the misfire policy.
+`jobs create` and `jobs put` write a whole definition; `jobs update` only what changes. The API replaces
+nested objects whole, so a change is first put into the job's own: naming a lookback must not reset the
+misfire policy.
 """
 
 import json
@@ -23,10 +24,10 @@ from tocsin.cli.schedule_options import (
 from tocsin.domain.policy import MisfirePolicy, Overlap, Precision
 
 NAME_OPTION: Final = click.option("--name", help="A name; unique among recurring jobs.")
-JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
-    click.option("--description", help="What it is for."),
-    *SCHEDULE_OPTIONS,
+TARGET_OPTIONS: Final[tuple[Decorator, ...]] = (
     click.option("--target-url", metavar="URL", help="Call this HTTP target.  (--noop for none)"),
+    click.option("--task", metavar="NAME", help="Run this task, on a remote worker that knows it."),
+    click.option("--payload", metavar="JSON", help="What the task is given: JSON if it is JSON, else text."),
     click.option("--method", help="HTTP method.  [default: POST]"),
     click.option(
         "--header", "headers", multiple=True, metavar="NAME:VALUE", help="HTTP header; may be repeated."
@@ -53,6 +54,15 @@ JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
         help="Connect with the TLS certificate and key that this secret holds.",
     ),
     click.option("--noop", is_flag=True, help="Do nothing, successfully: for trying things out."),
+    click.option(
+        "--template", is_flag=True, help="Fill in {fire_at}, {execution}, {attempt}, {job} and {name}."
+    ),
+    click.option("--target", metavar="JSON", help='A target of any kind, as the API takes it: {"kind": …}'),
+)
+JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
+    click.option("--description", help="What it is for."),
+    *SCHEDULE_OPTIONS,
+    *TARGET_OPTIONS,
     click.option("--timeout", metavar="DURATION", help="How long an attempt may take.  [default: 30s]"),
     click.option(
         "--start-within", metavar="DURATION", help="Expire if it has not started this long after it was due."
@@ -107,6 +117,9 @@ JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
         help="exact aims below a millisecond; what is cancelled later than 500 ms before may fire.  [default: normal]",
     ),
     click.option("--limit-key", metavar="KEY", help="Share a limit with all jobs that name this key."),
+    click.option(
+        "--pause-after", type=int, metavar="N", help="Pause it when so many in a row failed for good."
+    ),
     click.option("--limit-parallel", type=int, metavar="N", help="The most executions of the key at once."),
     click.option("--limit-rate", type=int, metavar="N", help="The most starts of the key per --limit-per."),
     click.option("--limit-per", metavar="DURATION", help="The time that --limit-rate is for.  [default: 1s]"),
@@ -123,6 +136,7 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "start_within": ("start_within",),
     "overlap": ("overlap",),
     "precision": ("precision",),
+    "pause_after": ("pause_after",),
     "idempotency_key": ("idempotency_key",),
     "max_attempts": ("retry", "max_attempts"),
     "initial_backoff": ("retry", "initial_backoff"),
@@ -143,11 +157,14 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "method": ("target", "method"),
     "headers": ("target", "headers"),
     "body": ("target", "body"),
+    "task": ("target", "task"),
+    "payload": ("target", "payload"),
     "target_timeout": ("target", "timeout"),
     "expect": ("target", "expect"),
     "bearer_secret": ("target", "auth"),
     "auth": ("target", "auth"),
     "client_certificate": ("target", "tls"),
+    "template": ("target", "template"),
 }
 
 # What an update can take away, and where it is.
@@ -156,14 +173,17 @@ _CLEARABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "description": ("description",),
     "timeout": ("timeout",),
     "start-within": ("start_within",),
+    "pause-after": ("pause_after",),
     "tags": ("tags",),
     "limit": ("limit",),
     "headers": ("target", "headers"),
     "body": ("target", "body"),
+    "payload": ("target", "payload"),
     "target-timeout": ("target", "timeout"),
     "expect": ("target", "expect"),
     "auth": ("target", "auth"),
     "client-certificate": ("target", "tls"),
+    "template": ("target", "template"),
     "time-zone": ("schedule", "time_zone"),
     "dst": ("schedule", "dst"),
     "starts-at": ("schedule", "starts_at"),
@@ -183,25 +203,30 @@ CLEAR_OPTION: Final = click.option(
 
 def new_job(options: Options) -> dict[str, Any]:
     """The whole definition. The API checks it; here only what it could not see is refused."""
-    if bool(options["target_url"]) == options["noop"]:
-        raise click.UsageError("give --target-url, or --noop to try things out")
-    kind = "noop" if options["noop"] else "http"
-    body: dict[str, Any] = {"schedule": written_schedule(options), "target": {"kind": kind}}
+    return {"schedule": written_schedule(options)} | new_target(options)
+
+
+def new_target(options: Options) -> dict[str, Any]:
+    """What the options say beside the schedule; a target is among it."""
+    kind = _kind_of(options)
+    if kind is None:
+        raise click.UsageError("give --target-url, --task or --target, or --noop to try things out")
+    body: dict[str, Any] = {"target": _whole_target(options) or {"kind": kind}}
     _put(body, options)
     return body
 
 
 def changes(current: Mapping[str, Any], options: Options, clear: Sequence[str]) -> dict[str, Any]:
     """The fields of a job that the options change, each as a whole."""
-    if options["target_url"] and options["noop"]:
-        raise click.UsageError("give --target-url or --noop, not both")
+    kind = _kind_of(options)
     job = deepcopy(dict(current))
     touched = {_take_away(job, _CLEARABLE[name]) for name in clear}
-    if options["noop"]:
-        job["target"] = {"kind": "noop"}
+    if whole := _whole_target(options):
+        job["target"] = whole
         touched.add("target")
-    elif options["target_url"] and job["target"]["kind"] != "http":
-        job["target"] = {"kind": "http"}
+    elif kind == "noop" or (kind is not None and job["target"]["kind"] != kind):
+        job["target"] = {"kind": kind}
+        touched.add("target")
     touched |= _put(job, options)
     if says_when(options):
         job["schedule"] = changed_schedule(job["schedule"], options)
@@ -209,6 +234,26 @@ def changes(current: Mapping[str, Any], options: Options, clear: Sequence[str]) 
     if not touched:
         raise click.UsageError("nothing to change; name at least one option, see --help")
     return {name: job[name] for name in sorted(touched)}
+
+
+def _kind_of(options: Options) -> str | None:
+    """The kind of target that the options name, if they name one."""
+    whole = _whole_target(options)
+    kinds = {"http": options["target_url"], "task": options["task"], "noop": options["noop"]}
+    named = [kind for kind, given_for in kinds.items() if given_for] + ([str(whole["kind"])] if whole else [])
+    if len(named) > 1:
+        raise click.UsageError("give one of --target-url, --task, --target and --noop")
+    return named[0] if named else None
+
+
+def _whole_target(options: Options) -> dict[str, Any] | None:
+    """The target that is written out, if one is."""
+    if options["target"] is None:
+        return None
+    target = _json_or_text(options["target"])
+    if not isinstance(target, dict) or "kind" not in target:
+        raise click.UsageError('--target is a JSON object such as {"kind": "http", "url": …}')
+    return target
 
 
 def _put(body: dict[str, Any], options: Options) -> set[str]:
@@ -252,7 +297,7 @@ def _json_or_text(text: str) -> Any:
     except ValueError:
         return text
     except RecursionError:
-        raise click.UsageError("--body is nested too deeply") from None
+        raise click.UsageError("the JSON is nested too deeply") from None
 
 
 def _not_json(constant: str) -> None:
@@ -276,6 +321,7 @@ def _bearer(secret: str) -> dict[str, Any]:
 _READ: Final[Mapping[str, Any]] = {
     "headers": _headers,
     "body": _json_or_text,
+    "payload": _json_or_text,
     "method": str.upper,
     "expect": list,
     "retry_on": list,

@@ -10,7 +10,8 @@ from tocsin.cli.job_import import import_jobs
 from tocsin.cli.job_options import CLEAR_OPTION, JOB_OPTIONS, NAME_OPTION, changes, new_job
 from tocsin.cli.lookup import find_job, job_id
 from tocsin.cli.schedule_options import with_options
-from tocsin.cli.show import api_command, fields, fires, table
+from tocsin.cli.show import api_command, fields, fires, rows, table
+from tocsin.domain.job_order import SORTS
 
 _TRIES: Final = 5
 _TABLE = table(
@@ -112,19 +113,26 @@ def update(
 @click.option("--tag", "tags", multiple=True, help="Jobs with this tag; may be repeated for all of them.")
 @click.option("--any-tag", is_flag=True, help="One of the tags is enough.")
 @click.option("--name", help="Part of the name, in any case.")
-@click.option("--target", type=click.Choice(["http", "noop"]), help="Jobs with this kind of target.")
+@click.option("--target", type=click.Choice(["http", "noop", "task"]), help="Jobs with this kind of target.")
 @click.option("--created-from", metavar="INSTANT", help="Created at this instant or later.")
 @click.option("--created-to", metavar="INSTANT", help="Created before this instant.")
 @click.option("--next-fire-from", metavar="INSTANT", help="The next fire is at this instant or later.")
 @click.option("--next-fire-to", metavar="INSTANT", help="The next fire is before this instant.")
+@click.option("--overdue", is_flag=True, help="Recurring ones that should have fired and were not planned.")
+@click.option(
+    "--sort", type=click.Choice(SORTS), help="Newest first, or recurring ones by name or next fire."
+)
 @click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True)
 @click.option("--cursor", help="Continue a listing.")
 @api_command
-def list_jobs(client: Client, tags: tuple[str, ...], any_tag: bool, **filters: Any) -> tuple[Any, Any]:
+def list_jobs(
+    client: Client, tags: tuple[str, ...], any_tag: bool, overdue: bool, **filters: Any
+) -> tuple[Any, Any]:
     """List jobs, newest first."""
     if any("," in tag for tag in tags):
         raise click.UsageError("a tag to look for cannot have a comma; repeat --tag instead")
     match = "any" if any_tag else None
+    filters["overdue"] = "true" if overdue else None
     return client.get("jobs", **filters, tag=",".join(tags) or None, tag_match=match), _TABLE
 
 
@@ -144,6 +152,30 @@ def show(client: Client, job: str) -> tuple[Any, Any]:
 def upcoming(client: Client, job: str, limit: int, after: str | None) -> tuple[Any, Any]:
     """Show when a job fires next, with what to watch out for."""
     return client.get("jobs", job_id(client, job), "upcoming", limit=limit, after=after), fires
+
+
+@jobs.command()
+@click.argument("job")
+@click.option("--from", "since", metavar="DATE", help="The first day.  [default: 90 days ago]")
+@click.option("--to", "until", metavar="DATE", help="The last day.  [default: in 30 days]")
+@click.option("--zone", help="The time zone whose days these are.  [default: the schedule's own]")
+@api_command
+def calendar(
+    client: Client, job: str, since: str | None, until: str | None, zone: str | None
+) -> tuple[Any, Any]:
+    """Show a job's days: what ran, what did not and why, what is expected."""
+    asked = {"from": since, "to": until, "zone": zone}
+    return client.get("jobs", job_id(client, job), "calendar", **asked), _days
+
+
+def _days(answer: Any) -> None:
+    busy = [
+        day | {"skipped": ", ".join(f"{number} {reason}" for reason, number in day["skipped"].items())}
+        for day in answer["days"]
+        if any(day[name] for name in ("ran", "dead", "skipped", "cancelled", "expired", "expected"))
+    ]
+    columns = ("date", "ran", "dead", "skipped", "cancelled", "expired", "expected", "backfilled")
+    rows([(name.upper(), name) for name in columns], busy)
 
 
 for _command in (

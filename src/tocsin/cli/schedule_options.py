@@ -1,7 +1,7 @@
 """The options that say when a job fires, and the schedule they describe.
 
-One rule is written as it is; several make a union. What narrows a schedule (a window, jitter, exclusions) belongs
-to the whole of it, the time zone to each cron rule. The API checks it all; nothing is judged here.
+One rule is written as it is; several make a union. What narrows a schedule (a window, jitter, exclusions)
+belongs to the whole of it, the time zone to each cron rule. The API checks it all; nothing is judged here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -98,7 +98,8 @@ def written_schedule(options: Options) -> dict[str, Any]:
 
 
 def changed_schedule(current: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A job's schedule with what the options say in place of its own. New rules keep what narrowed the old ones."""
+    """A job's schedule with what the options say in place of its own. New rules keep what narrowed the old
+    ones."""
     if not any(given(options[name]) for name in _RULES):
         return _narrowed(deepcopy(dict(current)), options)
     if not any(given(options[name]) for name in _RECURRING):

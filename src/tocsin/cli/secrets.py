@@ -65,8 +65,8 @@ def delete(client: Client, name: str) -> tuple[Any, Any]:
 def reseal(client: Client) -> tuple[Any, Any, int]:
     """Encrypt every secret and webhook secret anew, under the first key of TOCSIN_SECRET_KEY. For operators.
 
-    Run it after a new key has been put before the old one on every process. When nothing remains, the old key can be
-    taken away. It can be stopped and run again at any time.
+    Run it after a new key has been put before the old one on every process. When nothing remains, the old key
+    can be taken away. It can be stopped and run again at any time.
     """
     total: dict[str, Any] = {"secrets": 0, "webhook_secrets": 0}
     with progress() as bar:

@@ -69,7 +69,8 @@ def table(columns: Sequence[tuple[str, str]]) -> Callable[[Any], None]:
 def rows(columns: Sequence[tuple[str, str]], items: Sequence[Any]) -> None:
     """Print a table of items with (heading, field) columns.
 
-    Only free text is wrapped. Ids and times stay whole, if need be wider than the terminal: they are to be copied.
+    Only free text is wrapped. Ids and times stay whole, if need be wider than the terminal: they are to be
+    copied.
     """
     if not items:
         console().print("[dim]nothing here[/dim]")

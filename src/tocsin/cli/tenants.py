@@ -15,6 +15,7 @@ _TABLE = table(
         ("FIRES/S", "fires_per_second"),
     ]
 )  # fmt: skip
+_LOGINS = table([("LOGIN", "login"), ("SINCE", "created_at")])
 _LIMITS = (
     ("pending-jobs", "Jobs that still have something to do."),
     ("payload-bytes", "Bytes of a job's target."),
@@ -36,7 +37,7 @@ def _limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group()
 def tenants() -> None:
-    """Create tenants, weigh them against each other, limit, suspend and resume them.
+    """Create tenants, weigh them against each other, limit, suspend and resume them, bind logins to them.
 
     \b
     Examples:
@@ -44,6 +45,7 @@ def tenants() -> None:
       tocsin keys create ci --tenant acme --scope read --scope write
       tocsin tenants change acme --pending-jobs 100000 --min-interval default
       tocsin jobs list --tenant acme
+      tocsin tenants bind-login acme --login acme_app
     """
 
 
@@ -103,6 +105,33 @@ def suspend(client: Client, name: str, reason: str | None) -> tuple[Any, Any]:
 def resume(client: Client, name: str) -> tuple[Any, Any]:
     """Let a suspended tenant go on."""
     return client.post("tenants", name, "resume"), say("{name} is active")
+
+
+@tenants.command()
+@click.argument("name")
+@api_command
+def logins(client: Client, name: str) -> tuple[Any, Any]:
+    """List the logins of the database that enqueue for a tenant."""
+    return client.get("tenants", name, "logins"), _LOGINS
+
+
+@tenants.command("bind-login")
+@click.argument("name")
+@click.option("--login", required=True, help="A role of the database that the application logs in with.")
+@api_command
+def bind_login(client: Client, name: str, login: str) -> tuple[Any, Any]:
+    """Let a login of the database call tocsin.enqueue for a tenant, in its own transactions."""
+    return client.put("tenants", name, "logins", login, body={}), say("{login} enqueues for {tenant}")
+
+
+@tenants.command("unbind-login")
+@click.argument("name")
+@click.option("--login", required=True, help="The login that was bound.")
+@api_command
+def unbind_login(client: Client, name: str, login: str) -> tuple[Any, Any]:
+    """Take a login's right to enqueue; what it enqueued stays."""
+    client.delete("tenants", name, "logins", login)
+    return {"login": login, "tenant": name}, say("{login} no longer enqueues for {tenant}")
 
 
 def _limits(options: dict[str, str | None]) -> dict[str, Any]:

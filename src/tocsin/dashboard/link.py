@@ -10,8 +10,8 @@ _PAUSE = 0.1
 
 
 async def login_link(url: str, settings: Settings) -> str | None:
-    """An address with a ticket, once the API listens. None where there is no dashboard, or its port is not known: which
-    one the kernel chose is known to the API process alone."""
+    """An address with a ticket, once the API listens. None where there is no dashboard, or its port is not
+    known: which one the kernel chose is known to the API process alone."""
     if not settings.dashboard or settings.port == 0:
         return None
     while not await _listens(settings.host, settings.port):  # noqa: ASYNC110 - nothing tells when another process listens

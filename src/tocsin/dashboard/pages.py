@@ -1,8 +1,9 @@
 """The dashboard as files: one HTML shell for every page, scripts and styles under `/assets`.
 
-The files are built by `web/build.py` and read into memory once. Names of assets contain their hash, so browsers keep
-them for good; the shell names the current ones and is asked for each time. Without built files the shell is a page that
-says how to get them, and the API works all the same. Nothing here knows a user or a tenant: data come from `/v1`.
+The files are built by `web/build.py` and read into memory once. Names of assets contain their hash, so
+browsers keep them for good; the shell names the current ones and is asked for each time. Without built files
+the shell is a page that says how to get them, and the API works all the same. Nothing here knows a user or a
+tenant: data come from `/v1`.
 """
 
 import json
@@ -29,12 +30,14 @@ PAGES: Final = frozenset(
         "operations",
         "queues",
         "fleet",
+        "workers",
         "calendars",
         "secrets",
         "tenants",
         "keys",
         "audit",
         "system",
+        "words",
         "login",
     ]
 )

@@ -55,7 +55,8 @@ class Account:
             os.chown(path, self._entry.pw_uid, self._entry.pw_gid, follow_symlinks=False)
 
     def claim(self, directory: Path) -> None:
-        """Take a directory that may have been there already; one that somebody else laid out is not for us."""
+        """Take a directory that may have been there already; one that somebody else laid out is not for
+        us."""
         found = directory.lstat()
         ours = {os.geteuid(), os.geteuid() if self._entry is None else self._entry.pw_uid}
         if not stat.S_ISDIR(found.st_mode) or found.st_uid not in ours:

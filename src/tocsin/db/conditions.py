@@ -1,5 +1,5 @@
-"""WHERE clauses of listings: only the conditions asked for, so that the planner sees what it can use an index for.
-Texts are ours; values always travel as parameters."""
+"""WHERE clauses of listings: only the conditions asked for, so that the planner sees what it can use an index
+for. Texts are ours; values always travel as parameters."""
 
 from typing import Any
 
@@ -9,7 +9,8 @@ class Conditions:
 
     def __init__(self, *, after: "Conditions | None" = None) -> None:
         """`after` is another clause of the same statement whose placeholders come first."""
-        self._before = 0 if after is None else len(after.values)
+        self.before: int = 0 if after is None else after.before + len(after.values)
+        """How many placeholders come before its own."""
         self._texts: list[str] = []
         self.values: list[Any] = []
 
@@ -17,12 +18,16 @@ class Conditions:
         """Ask for a condition unless its value is None; ``{}`` stands for the placeholder."""
         if value is not None:
             self.values.append(value)
-            self._texts.append(text.format(f"${self._before + len(self.values)}"))
+            self._texts.append(text.format(f"${self.before + len(self.values)}"))
 
     def continue_with(self, text: str, value: Any) -> None:
         """Go on with the condition added last: the next part of a row comparison."""
         self.values.append(value)
-        self._texts[-1] += " " + text.format(f"${self._before + len(self.values)}")
+        self._texts[-1] += " " + text.format(f"${self.before + len(self.values)}")
+
+    def say(self, text: str) -> None:
+        """Ask for a condition without a value, in words that an index has too."""
+        self._texts.append(text)
 
     def __str__(self) -> str:
         return " AND ".join(self._texts) or "true"

@@ -154,7 +154,8 @@ class EmbeddedServer:
         fresh.rename(self._cluster)
 
     async def _launch_when_free(self, account: Account) -> None:
-        """Start, although workers of a server that was killed may need a moment to notice and let its memory go."""
+        """Start, although workers of a server that was killed may need a moment to notice and let its memory
+        go."""
         deadline = asyncio.get_running_loop().time() + _STOP_TIMEOUT
         while True:
             try:
@@ -216,7 +217,8 @@ def _tuning(sockets: Path) -> dict[str, str | int]:
         "min_wal_size": "256MB",
         "checkpoint_timeout": "15min",
         "random_page_cost": "1.1",
-        # More often costs more than it saves: while a transaction is held open each vacuum reads the whole table in vain.
+        # More often costs more than it saves: while a transaction is held open each vacuum reads the whole
+        # table in vain.
         "autovacuum_naptime": "30s",
         "autovacuum_vacuum_cost_limit": 2000,
         "jit": "off",

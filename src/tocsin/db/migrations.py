@@ -4,9 +4,10 @@ Any number of nodes may start at once: the advisory lock lets one migrate while 
 nothing to do. Each file runs in its own transaction together with the row that records it, so a crash leaves
 a whole number of migrations. A file that was applied is never edited: its checksum is kept and compared.
 
-A file says which builds may work on its schema: ``-- runs beside: 0008`` admits every build whose newest migration is 0008 or
-later. That is kept in the database, so that a build finds out about migrations that it does not have. One that is not
-admitted refuses to join, and stops if it runs; a file without the line admits no older build.
+A file says which builds may work on its schema: ``-- runs beside: 0008`` admits every build whose newest
+migration is 0008 or later. That is kept in the database, so that a build finds out about migrations that it
+does not have. One that is not admitted refuses to join, and stops if it runs; a file without the line admits
+no older build.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from tocsin.db.pool import MINIMUM_VERSION, SCHEMA, Database, Record, open_connection
+from tocsin.db.pool import MINIMUM_VERSION, SCHEMA, Database, Record, Where, open_connection
 from tocsin.db.trouble import translating
 from tocsin.domain.errors import Refused
 
@@ -83,10 +84,16 @@ async def check_schema(database: Database) -> None:
 
 def refuse_newer(applied: Sequence[Record]) -> None:
     """Refuse migrations that this build does not have and that do not run beside it."""
-    newest = newest_known()
+    if (name := first_beyond(applied, newest_known())) is not None:
+        raise overtaken(name)
+
+
+def first_beyond(applied: Sequence[Record], newest: int) -> str | None:
+    """The first migration that does not run beside builds whose newest is that one."""
     for row in applied:
         if row["number"] > newest and (row["runs_beside"] is None or row["runs_beside"] > newest):
-            raise overtaken(row["name"])
+            return str(row["name"])
+    return None
 
 
 def overtaken(migration: str) -> Refused:
@@ -99,9 +106,9 @@ def overtaken(migration: str) -> Refused:
     )
 
 
-async def migrate(url: str) -> list[str]:
+async def migrate(where: Where) -> list[str]:
     """Bring the database to the newest schema. Returns the names of what was applied."""
-    connection = await open_connection(url, name="tocsin migrate", timeout=120)
+    connection = await open_connection(where, name="tocsin migrate", timeout=120)
     try:
         with translating():
             await _check_version(connection)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import structlog
 
 from tocsin.db.pool import open_connection
+from tocsin.db.presence import Presence
 from tocsin.db.trouble import translating
 from tocsin.domain.errors import Unavailable
 
@@ -24,32 +25,41 @@ _log = structlog.get_logger()
 class Notices:
     """Wakes whoever registered for a word: `ready`, `plan`, `shards`, `slots`, `stop` and others."""
 
-    def __init__(self, url: str, name: str) -> None:
-        self._url = url
+    def __init__(self, presence: Presence, name: str) -> None:
+        self._presence = presence
         self._name = name
         self._listeners: dict[str, list[Callable[[], None]]] = {}
+        self._hearers: dict[str, list[Callable[[str | None], None]]] = {}
 
     def on(self, word: str, wake: Callable[[], None]) -> None:
         """Call `wake` whenever `word` is said."""
         self._listeners.setdefault(word, []).append(wake)
 
+    def hear(self, word: str, hear: Callable[[str | None], None]) -> None:
+        """Call `hear` with what follows ``word:`` whenever it is said; with None when something may have been
+        said that nobody heard."""
+        self._hearers.setdefault(word, []).append(hear)
+
     async def run(self) -> None:
         """Listen until cancelled, reconnecting with a jittered pause."""
         while True:
+            await self._presence.wait_until_there()
             try:
                 with translating():
                     await self._listen()
             except (Unavailable, OSError) as error:
                 _log.warning("notices.unavailable", error=str(error))
-            await asyncio.sleep(random.uniform(0.3, 1.0))
+            await asyncio.sleep(random.uniform(0.1, 0.5))
 
     async def _listen(self) -> None:
-        connection = await open_connection(self._url, name=self._name, starting=False)
+        connection = await open_connection(self._presence, name=self._name, starting=False)
         closed = asyncio.Event()
         try:
             connection.add_termination_listener(lambda _: closed.set())
             await connection.add_listener(CHANNEL, self._heard)
             self._wake(self._listeners)
+            for hear in [hear for hearers in self._hearers.values() for hear in hearers]:
+                hear(None)
             while not closed.is_set():
                 # The probe notices a server that vanished without closing the connection.
                 with contextlib.suppress(TimeoutError):
@@ -66,3 +76,6 @@ class Notices:
         for word in words:
             for wake in self._listeners.get(word, ()):
                 wake()
+            name, _, what = word.partition(":")
+            for hear in self._hearers.get(name, ()) if what else ():
+                hear(what)

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: the only module that knows the driver.
+"""Pools of connections to PostgreSQL.
 
 Two kinds are opened. *Plain* connections serve the API and the CLI. *Engine* connections serve the hot
 statements and pin the planner: over `unnest` batches PostgreSQL guesses row counts so badly that the same
@@ -7,13 +7,17 @@ so these are switched off and generic plans are forced; plan tests guard the res
 
 Instants travel as integers (microseconds since the Unix epoch), JSON as text. Every call has a timeout, on
 the client and on the server; a connection that broke or a server that is away is `Unavailable`, never a
-driver's exception (`trouble`). A connection whose server fell silent is not waited for a second time: it is closed.
+driver's exception (`trouble`). A connection whose server fell silent is not waited for a second time: it is
+closed.
 
-A connection acts for the tenants that `acting_for` names, or for nobody: the tables' policies (migration 0003)
-show a role that does not own them only those tenants' rows. The session's setting is compared at every single
-checkout and changed when it differs, so it costs a round trip only when a connection passes from one tenant to
-another. It lives in the session: a proxy that shares sessions between clients (transaction pooling) is not
-supported, which LISTEN and prepared statements do not allow either.
+A connection acts for the tenants that `acting_for` names, or for nobody: the tables' policies (migration
+0003) show a role that does not own them only those tenants' rows. The session's setting is compared at every
+single checkout and changed when it differs, so it costs a round trip only when a connection passes from one
+tenant to another. It lives in the session: a proxy that shares sessions between clients (transaction pooling)
+is not supported, which LISTEN and prepared statements do not allow either.
+
+Which server connections lead to, and whether there is one at all, is for `presence` to know: all that a
+process opens should be opened over the same one.
 """
 
 import asyncio
@@ -25,13 +29,14 @@ from typing import Any, Final, Protocol
 
 import asyncpg
 
+from tocsin.db.connection import Connection
+from tocsin.db.patience import is_over, left, surrounding
+from tocsin.db.presence import Presence
 from tocsin.db.trouble import AWAY, changing, may_write, translating
-from tocsin.domain.errors import Unavailable
+from tocsin.domain.errors import Refused, Unavailable
 
 SCHEMA: Final = "tocsin"
 MINIMUM_VERSION: Final = 15
-# PostgreSQL counts microseconds from 2000-01-01.
-_POSTGRES_EPOCH: Final = 946_684_800_000_000
 _PLAIN: Final = {"search_path": SCHEMA, "timezone": "UTC", "jit": "off"}
 _PINNED: Final = _PLAIN | {
     "enable_seqscan": "off",
@@ -48,7 +53,8 @@ _changes: ContextVar["Changes | None"] = ContextVar("changes", default=None)
 Record = asyncpg.Record
 UniqueViolation = asyncpg.UniqueViolationError
 DatabaseError = asyncpg.PostgresError
-"""What the server says about a statement that it refuses, unless it is away or busy, which is `Unavailable`."""
+"""What the server says about a statement that it refuses, unless it is away or busy, which is
+`Unavailable`."""
 RoleRefused = (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError)
 """What opening a database as a role raises when there is no such role, or the login may not turn into it."""
 
@@ -67,7 +73,8 @@ class Session(Protocol):
 
 
 class Witness(Protocol):
-    """Sees a transaction begin and end, inside of it: what it writes is committed with the rest or not at all."""
+    """Sees a transaction begin and end, inside of it: what it writes is committed with the rest or not at
+    all."""
 
     async def begin(self, session: Session) -> None:
         """Before the first statement."""
@@ -97,7 +104,8 @@ class acting_by_statement(acting_for):  # noqa: N801
 
 
 def acting_tenants() -> str:
-    """For whom we act: tenant ids separated by commas; nothing for nobody, and where each statement says it."""
+    """For whom we act: tenant ids separated by commas; nothing for nobody, and where each statement says
+    it."""
     return _acting_for.get() or _NOBODY
 
 
@@ -133,24 +141,17 @@ def _note_change() -> None:
         changes.made = True
 
 
-class _Connection(asyncpg.Connection):
-    """A connection that knows for whom it acts; None when that is uncertain."""
-
-    acts_for: str | None = _NOBODY
-
-    async def act_for(self, tenants: str) -> None:
-        # Until the server has said yes, nobody knows.
-        self.acts_for = None
-        await self.execute("SELECT set_config('tocsin.tenants', $1, false)", tenants)
-        self.acts_for = tenants
+class _Undone(Exception):
+    """What ends a trial."""
 
 
 class Database:
     """A pool of connections that speaks integers for instants and `Unavailable` for trouble."""
 
-    def __init__(self, pool: "asyncpg.Pool[Record]", timeout: float) -> None:
+    def __init__(self, pool: "asyncpg.Pool[Record]", timeout: float, presence: Presence) -> None:
         self._pool = pool
         self._timeout = timeout
+        self.presence = presence
 
     async def fetch(self, query: str, *args: Any) -> list[Record]:
         rows: list[Record] = await self._ask("fetch", query, args)
@@ -171,29 +172,55 @@ class Database:
         done: str = await self._ask("execute", query, args)
         return done
 
+    async def within(self, seconds: float, query: str, *args: Any) -> list[Record] | None:
+        """The rows of a statement that only reads; None if the server could not tell in time."""
+        try:
+            async with self.connection() as connection, connection.transaction(readonly=True):
+                await connection.execute(f"SET LOCAL statement_timeout = {round(seconds * 1000)}")
+                rows: list[Record] = await connection.fetch(query, *args)
+                return rows
+        except Unavailable as error:
+            if isinstance(error.__cause__, asyncpg.QueryCanceledError):
+                return None
+            raise
+
     async def _ask(self, method: str, query: str, args: tuple[Any, ...]) -> Any:
         """One statement, within the timeout from the wait for a connection to the answer."""
-        until = monotonic() + self._timeout
+        until = monotonic() + (left(self._timeout) or 0)
         async with self.connection() as connection:
-            left = max(_SHORTEST_TIMEOUT, until - monotonic())
+            rest = max(_SHORTEST_TIMEOUT, until - monotonic())
             if not may_write(query):
-                return await getattr(connection, method)(query, *args, timeout=left)
+                return await getattr(connection, method)(query, *args, timeout=rest)
             with changing():
-                answer = await getattr(connection, method)(query, *args, timeout=left)
+                answer = await getattr(connection, method)(query, *args, timeout=rest)
             _note_change()
             return answer
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
         """One connection for several statements. Trouble inside becomes `Unavailable`."""
-        with translating():
-            async with self._pool.acquire(timeout=self._timeout) as acquired:
-                connection: Any = acquired  # the driver's stand-in for one of our connections
-                tenants = _acting_for.get()
-                with _not_waiting_twice(connection):
-                    if tenants is not None and connection.acts_for != tenants:
-                        await connection.act_for(tenants)
-                    yield connection
+        self.presence.refuse_if_away()
+        call, answered = self.presence.began(), False
+        try:
+            with translating():
+                async with surrounding(), self._pool.acquire(timeout=left(self._timeout)) as acquired:
+                    connection: Any = acquired  # the driver's stand-in for one of our connections
+                    tenants = _acting_for.get()
+                    with _not_waiting_twice(connection), self._leaving_read_only(connection):
+                        if tenants is not None and connection.acts_for != tenants:
+                            await connection.act_for(tenants)
+                        yield connection
+            answered = True
+        finally:
+            self.presence.ended(call, answered=answered)
+
+    @contextmanager
+    def _leaving_read_only(self, connection: Any) -> Iterator[None]:
+        try:
+            yield
+        except asyncpg.ReadOnlySQLTransactionError:
+            self.presence.turned_read_only(connection)
+            raise
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
@@ -214,8 +241,19 @@ class Database:
                     await transaction.rollback()
                 raise
             with changing():
-                await transaction.commit()
+                async with asyncio.timeout(left()):
+                    await transaction.commit()
             _note_change()
+
+    @asynccontextmanager
+    async def trial(self) -> AsyncIterator[Any]:
+        """A transaction that is undone in the end: it shows what would happen, and nothing does."""
+        try:
+            async with self.transaction() as session:
+                yield session
+                raise _Undone
+        except _Undone:
+            pass
 
     async def close(self) -> None:
         """Give back every connection, waiting a moment for those in use."""
@@ -223,21 +261,55 @@ class Database:
             await asyncio.wait_for(self._pool.close(), 5)
         except AWAY:
             self._pool.terminate()
+        finally:
+            self.presence.leave()
+
+
+class Within(Database):
+    """A transaction that is under way, for those who make one of their own: theirs are parts of it. What one
+    of them undoes leaves the others as they are; nothing is committed before the whole is."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    async def _ask(self, method: str, query: str, args: tuple[Any, ...]) -> Any:
+        return await getattr(self._session, method)(query, *args)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        yield self._session
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Any]:
+        async with self._session.transaction():
+            yield self._session
+
+    async def close(self) -> None:
+        """Nothing: whoever began it ends it."""
 
 
 @contextmanager
 def _not_waiting_twice(connection: Any) -> Iterator[None]:
-    """Close a connection whose server fell silent: to end its transaction or to give it back would wait once more."""
+    """Close a connection whose server fell silent: to end its transaction or to give it back would wait once
+    more."""
     try:
         yield
+    except asyncio.CancelledError:
+        if is_over():
+            connection.terminate()
+        raise
     except (TimeoutError, Unavailable) as error:
         if isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError):
             connection.terminate()
         raise
 
 
+Where = str | Presence
+"""A URL, or what this process knows already about the database that is there."""
+
+
 async def open_database(
-    url: str,
+    where: Where,
     *,
     name: str,
     timeout: float = 15.0,
@@ -245,8 +317,8 @@ async def open_database(
     pinned: bool = False,
     role: str | None = None,
 ) -> Database:
-    """Open a pool. `pinned` gives engine connections; `name` shows in pg_stat_activity; `role` is what sessions
-    turn into from their first moment on."""
+    """Open a pool. `pinned` gives engine connections; `name` shows in pg_stat_activity; `role` is what
+    sessions turn into from their first moment on."""
     settings = (_PINNED if pinned else _PLAIN) | {
         "application_name": name,
         "statement_timeout": str(int(timeout * 1000)),
@@ -254,44 +326,60 @@ async def open_database(
     }
     if role is not None:
         settings["role"] = role
+    presence = _presence(where)
+    presence.use()
+    try:
+        pool = await _fill(_connector(presence, settings, timeout), size)
+    except BaseException:
+        presence.leave()
+        raise
+    return Database(pool, timeout, presence)
+
+
+async def _fill(connect: Any, size: int) -> "asyncpg.Pool[Record]":
+    """A pool that has its first connection."""
     with translating(starting=True):
-        pool = await asyncpg.create_pool(
-            url,
-            connection_class=_Connection,
+        pool: asyncpg.Pool[Record] = await asyncpg.create_pool(
+            connect=connect,
+            connection_class=Connection,
             min_size=1,
             max_size=size,
-            timeout=timeout,
-            command_timeout=timeout,
             max_inactive_connection_lifetime=300,
-            max_cached_statement_lifetime=0,  # to prepare one anew takes as long as many a statement
-            init=_prepare,
             reset=_keep,
-            server_settings=settings,
         )
-    return Database(pool, timeout)
+    return pool
+
+
+def _connector(presence: Presence, settings: dict[str, str], timeout: float) -> Any:
+    """What the pool opens connections with. At the start a refused login is a wrong URL; later it may
+    pass."""
+    starting = True
+
+    async def connect(*_: object, **__: object) -> Connection:
+        nonlocal starting
+        try:
+            connection = await presence.connect(settings, command_timeout=timeout, starting=starting)
+        except (Refused, *RoleRefused) as error:
+            if starting:
+                raise
+            raise Unavailable("the database is not available", why=str(error)) from error
+        starting = False
+        return connection
+
+    return connect
 
 
 async def open_connection(
-    url: str, *, name: str, timeout: float = 15.0, starting: bool = True
+    where: Where, *, name: str, timeout: float = 15.0, starting: bool = True
 ) -> "asyncpg.Connection[Record]":
-    """A single plain connection: for LISTEN, migrations, and other things a pool must not share. At the start a refused
-    login is a wrong URL; later the server is `Unavailable`."""
-    with translating(starting=starting):
-        connection: asyncpg.Connection[Record] = await asyncpg.connect(
-            url, timeout=timeout, command_timeout=timeout, server_settings=_PLAIN | {"application_name": name}
-        )
-        await _prepare(connection)
-    return connection
+    """A single plain connection: for LISTEN, migrations, and other things a pool must not share. At the start
+    a refused login is a wrong URL; later the server is `Unavailable`."""
+    settings = _PLAIN | {"application_name": name}
+    return await _presence(where).connect(settings, command_timeout=timeout, starting=starting)
 
 
-async def _prepare(connection: "asyncpg.Connection[Record]") -> None:
-    await connection.set_type_codec(
-        "timestamptz",
-        schema="pg_catalog",
-        format="tuple",
-        encoder=lambda instant: (instant - _POSTGRES_EPOCH,),
-        decoder=lambda parts: parts[0] + _POSTGRES_EPOCH,
-    )
+def _presence(where: Where) -> Presence:
+    return Presence(where) if isinstance(where, str) else where
 
 
 async def _keep(_: "asyncpg.Connection[Record]") -> None:

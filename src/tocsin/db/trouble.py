@@ -1,8 +1,10 @@
-"""What the driver's errors mean to callers: `Unavailable`, and whether a change may have been made all the same.
+"""What the driver's errors mean to callers: `Unavailable`, and whether a change may have been made all the
+same.
 
-The server's own words are the truth: a statement that it refused or gave up changed nothing. Silence is not: a connection
-that broke, or an answer that did not come in time, leaves open whether the server committed. That is `OutcomeUnknown`, and
-only for what can write: a single statement that is not a plain SELECT, and the commit of a transaction.
+The server's own words are the truth: a statement that it refused or gave up changed nothing. Silence is not:
+a connection that broke, or an answer that did not come in time, leaves open whether the server committed.
+That is `OutcomeUnknown`, and only for what can write: a single statement that is not a plain SELECT, and the
+commit of a transaction.
 
 What the driver says names hosts, users and databases. It goes into `why`, for logs, and never into `detail`.
 """
@@ -37,7 +39,7 @@ AWAY: Final = (
     *_NOT_DONE,
 )
 # The URL names what is not there, or not for us. At the start waiting does not help; later it may.
-_LOGIN_REFUSED: Final = (
+LOGIN_REFUSED: Final = (
     asyncpg.InvalidCatalogNameError,
     asyncpg.InvalidPasswordError,
     asyncpg.InvalidAuthorizationSpecificationError,
@@ -58,16 +60,24 @@ class translating:  # noqa: N801 - reads as a statement: `with translating():`
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, _LOGIN_REFUSED):
-            if self._starting:
-                raise Refused(_words(error), field="database_url") from error
-            raise Unavailable("the database is not available", why=_words(error)) from error
+        if isinstance(error, asyncpg.ClientConfigurationError):  # the URL itself: it will not get better
+            raise Refused(_words(error), field="database_url") from error
+        if isinstance(error, LOGIN_REFUSED):
+            raise login_refused(error, starting=self._starting) from error
         if isinstance(error, AWAY):
             raise Unavailable("the database did not answer", why=_words(error)) from error
 
 
+def login_refused(error: BaseException, *, starting: bool) -> Refused | Unavailable:
+    """What it means that a server wants nothing to do with what the URL says."""
+    if starting:
+        return Refused(_words(error), field="database_url")
+    return Unavailable("the database is not available", why=_words(error))
+
+
 class changing:  # noqa: N801 - reads as a statement: `with changing():`
-    """What is sent inside may change something. Unless the server says that it did not, silence means that nobody knows."""
+    """What is sent inside may change something. Unless the server says that it did not, silence means that
+    nobody knows."""
 
     def __enter__(self) -> None:
         return None

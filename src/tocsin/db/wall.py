@@ -1,19 +1,19 @@
 """The API's way into the database: as a role that sees only the tenants it acts for.
 
-The role owns nothing and bypasses nothing, so the policies that migration 0003 puts on every table with a tenant
-apply to it: a query that forgot its tenant finds nothing instead of everything. It is a second wall behind the
-queries, against our own mistakes; the session could still turn back into its login, so it is no wall against somebody
-who can run SQL of his own.
+The role owns nothing and bypasses nothing, so the policies that migration 0003 puts on every table with a
+tenant apply to it: a query that forgot its tenant finds nothing instead of everything. It is a second wall
+behind the queries, against our own mistakes; the session could still turn back into its login, so it is no
+wall against somebody who can run SQL of his own.
 
-Where the login may not turn into the role (an external database whose administrator did not allow it), the API
-works all the same, by its queries alone, and says so.
+Where the login may not turn into the role (an external database whose administrator did not allow it), the
+API works all the same, by its queries alone, and says so.
 """
 
 from typing import Final
 
 import structlog
 
-from tocsin.db.pool import SCHEMA, Database, RoleRefused, open_database
+from tocsin.db.pool import SCHEMA, Database, RoleRefused, Where, open_database
 from tocsin.domain.errors import Refused
 
 API_ROLE: Final = "tocsin_api"
@@ -32,16 +32,16 @@ _log = structlog.get_logger()
 
 
 async def open_walled(
-    url: str, *, name: str, timeout: float, size: int, mode: str = "auto"
+    where: Where, *, name: str, timeout: float, size: int, mode: str = "auto"
 ) -> tuple[Database, str | None]:
-    """Connections behind the wall, and None; or ordinary ones, and why. Mode `required` refuses the latter, `off` wants
-    it so."""
+    """Connections behind the wall, and None; or ordinary ones, and why. Mode `required` refuses the latter,
+    `off` wants it so."""
     if mode == "off":
         return await open_database(
-            url, name=name, timeout=timeout, size=size
+            where, name=name, timeout=timeout, size=size
         ), "row-level security is switched off"
     try:
-        database = await open_database(url, name=name, timeout=timeout, size=size, role=API_ROLE)
+        database = await open_database(where, name=name, timeout=timeout, size=size, role=API_ROLE)
     except RoleRefused as error:
         trouble = str(error).splitlines()[0]
     else:
@@ -56,5 +56,5 @@ async def open_walled(
             hint="let the database's administrator create the role; see docs/operating/limits.md",
         )
     _log.warning("row_security.unavailable", reason=trouble)
-    plain = await open_database(url, name=name, timeout=timeout, size=size)
+    plain = await open_database(where, name=name, timeout=timeout, size=size)
     return plain, f"row-level security is not in use: {trouble}"

@@ -1,18 +1,20 @@
 """Where a request may go: the URL a user wrote, read once and strictly, and the addresses it may lead to.
 
-A user of the service chooses the URL; the service stands inside a network that the user does not. So an address
-is called only if the table below leaves it over, or the operator opened it by hand. The table is our own, made
-from the IANA registries (IPv4 and IPv6 special-purpose addresses, IPv6 global unicast assignments), because
-`ipaddress` calls NAT64, 6to4, v4-compatible, site-local and multicast addresses global in Python 3.11.
+A user of the service chooses the URL; the service stands inside a network that the user does not. So an
+address is called only if the table below leaves it over, or the operator opened it by hand. The table is our
+own, made from the IANA registries (IPv4 and IPv6 special-purpose addresses, IPv6 global unicast assignments),
+because `ipaddress` calls NAT64, 6to4, v4-compatible, site-local and multicast addresses global in Python
+3.11.
 
 Invariants:
 
-* An address is judged after unmapping `::ffff:a.b.c.d`; every other prefix that carries an IPv4 address inside
-  (6to4, Teredo, NAT64, v4-compatible, v4-translated) is refused whole.
+* An address is judged after unmapping `::ffff:a.b.c.d`; every other prefix that carries an IPv4 address
+  inside (6to4, Teredo, NAT64, v4-compatible, v4-translated) is refused whole.
 * A host is normalised once, here. What is left is an address, or a name that no resolver reads as an address:
-  the spellings that `inet_aton` takes beside four plain decimal numbers (`127.1`, `0x7f.1`, `2130706433`) are refused.
-* A name says nothing about where it leads: `AddressPolicy.refusal` must be asked for every resolved address at
-  every delivery. `check_literal` only spares the user the wait when the URL itself can never be called.
+  the spellings that `inet_aton` takes beside four plain decimal numbers (`127.1`, `0x7f.1`, `2130706433`) are
+  refused.
+* A name says nothing about where it leads: `AddressPolicy.refusal` must be asked for every resolved address
+  at every delivery. `check_literal` only spares the user the wait when the URL itself can never be called.
 """
 
 import re
@@ -107,7 +109,8 @@ class AddressPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """What the operator opens and closes on top of the table.
 
     What is opened by hand (loopback, a network, a host) is open on every port. Public addresses are open on
-    `allowed_ports`. `denied_networks` wins over everything: it is for inner networks that use public addresses.
+    `allowed_ports`. `denied_networks` wins over everything: it is for inner networks that use public
+    addresses.
     """
 
     allow_loopback: bool = False
@@ -123,7 +126,8 @@ class AddressPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return not self._denies(address) and (self._opens(address) or is_public(address))
 
     def refusal(self, url: TargetUrl, address: Address) -> str | None:
-        """Why `url` may not be called at `address`, or None. The text names no address: DNS may be inner too."""
+        """Why `url` may not be called at `address`, or None. The text names no address: DNS may be inner
+        too."""
         address = unmapped(address)
         if self._denies(address):
             return "the target leads to a network that this server does not call"

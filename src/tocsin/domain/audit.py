@@ -1,8 +1,9 @@
 """What the audit log keeps: who did it, and of what changed only what is no secret.
 
-Values that may hold a secret are masked: headers, bodies, credentials, everything of an address behind its host,
-free text. A mask is ``***`` and six letters that are equal on both sides of one entry exactly when the values
-were equal, so that a change shows; the salt they are made with is thrown away, so that they tell nothing else.
+Values that may hold a secret are masked: headers, bodies, credentials, everything of an address behind its
+host, free text. A mask is ``***`` and six letters that are equal on both sides of one entry exactly when the
+values were equal, so that a change shows; the salt they are made with is thrown away, so that they tell
+nothing else.
 """
 
 import hashlib
@@ -14,7 +15,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-_PLAIN_IN_TARGET: Final = frozenset({"kind", "method", "timeout", "topic", "queue", "task"})
+_PLAIN_IN_TARGET: Final = frozenset(
+    {"kind", "method", "timeout", "connection", "topic", "subject", "stream", "queue", "task"}
+)
 _PLAIN_IN_JOB: Final = (
     "kind", "name", "tags", "queue", "priority", "state", "state_reason", "version",
 )  # fmt: skip

@@ -1,9 +1,10 @@
 """Tells when the database's clock was set, and when an error of it was put right.
 
-Pure: it is fed how far the database's clock is ahead of a monotonic one. Both run at one pace, so that distance changes
-only when the database's clock is set, or when the machine slept. A clock that jumps ahead and later comes back to where
-it would have been was wrong in between, and what was decided then was decided too early. A clock that only goes back may
-as well have been wrong before: nobody knows, and nothing is undone.
+Pure: it is fed how far the database's clock is ahead of a monotonic one. Both run at one pace, so that
+distance changes only when the database's clock is set, or when the machine slept. A clock that jumps ahead
+and later comes back to where it would have been was wrong in between, and what was decided then was decided
+too early. A clock that only goes back may as well have been wrong before: nobody knows, and nothing is
+undone.
 """
 
 from typing import Final
@@ -32,7 +33,8 @@ class ClockJumps:
         """The distance before the clock jumped ahead."""
 
     def observe(self, ahead: Span) -> Jump | None:
-        """Learn by how much the database's clock is ahead of the monotonic one. Returns the jump since the last time."""
+        """Learn by how much the database's clock is ahead of the monotonic one. Returns the jump since the
+        last time."""
         last, self._ahead = self._ahead, ahead
         if last is None or abs(ahead - last) < _SMALL:
             return None

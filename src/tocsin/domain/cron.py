@@ -14,12 +14,12 @@ policy         a gap swallows matching readings               an overlap shows m
 ``once``       nothing fires                                  the first pass only
 ============== ============================================== ========================================
 
-A change of three hours or more is a correction, not summer time: under ``cron`` it is as ``literal``, so a day that a
-zone left out (Apia, 30 December 2011) is not made up for. This is what Debian's cron(8) does.
+A change of three hours or more is a correction, not summer time: under ``cron`` it is as ``literal``, so a
+day that a zone left out (Apia, 30 December 2011) is not made up for. This is what Debian's cron(8) does.
 
 A *fixed time* is one whose minute and hour fields both do not begin with ``*``. The seconds field plays no
-part: ``*/10 30 2 * * *`` is pinned to half past two, whichever of its seconds come. A fire at the end of a gap
-and a regular fire at that same instant are one. Day-of-month and day-of-week must both match when either
+part: ``*/10 30 2 * * *`` is pinned to half past two, whichever of its seconds come. A fire at the end of a
+gap and a regular fire at that same instant are one. Day-of-month and day-of-week must both match when either
 begins with ``*``, else one is enough.
 
 Invariants: `next_fire` is strictly later than its base, for every base; fire times are whole seconds; the
@@ -64,7 +64,8 @@ class Cron:
 
     @classmethod
     def parse(cls, text: str, field: str = "cron") -> Self:
-        """Read an expression, or refuse it with words about the part that is wrong. `field` names the input."""
+        """Read an expression, or refuse it with words about the part that is wrong. `field` names the
+        input."""
         second, minute, hour, date, month, weekday = read_fields(text, field)
         days = Days(
             months=month.bits,
@@ -103,7 +104,8 @@ class Cron:
             fire = self.next_fire(fire, zone, dst)
 
     def policy(self, dst: Dst) -> Dst:
-        """The policy that `dst` comes to: under `cron` only fixed times are moved, others follow elapsed time."""
+        """The policy that `dst` comes to: under `cron` only fixed times are moved, others follow elapsed
+        time."""
         return Dst.LITERAL if dst is Dst.CRON and not self.fixed_time else dst
 
     def next_wall(self, wall: int) -> int | None:
@@ -138,7 +140,8 @@ class Cron:
 
 
 def _first_reading(stretch: Stretch, policy: Dst) -> int:
-    """The reading from which matches count as the stretch begins; before `wall_start` lies what a gap swallowed."""
+    """The reading from which matches count as the stretch begins; before `wall_start` lies what a gap
+    swallowed."""
     match policy:
         case Dst.CRON:
             return stretch.wall_start if stretch.corrects else stretch.reached

@@ -85,7 +85,8 @@ class LastDay:
 
 @dataclass(frozen=True, slots=True)
 class NearestWorkday:
-    """`15W`, the day from Monday to Friday nearest to the date in the same month; `LW` when there is no date."""
+    """`15W`, the day from Monday to Friday nearest to the date in the same month; `LW` when there is no
+    date."""
 
     date: int | None = None
 
@@ -162,7 +163,8 @@ class Days:
         return None
 
     def possible(self) -> bool:
-        """Whether any day ever matches: in 400 years every month begins on every weekday, 29 Februaries too."""
+        """Whether any day ever matches: in 400 years every month begins on every weekday, 29 Februaries
+        too."""
         return any(
             self._days_in(length, first_weekday)
             for month in values(self.months)

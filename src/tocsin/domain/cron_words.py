@@ -1,9 +1,9 @@
 """A cron expression in plain English, for previews: "at 09:00 on the second Monday of every month".
 
-Said from what the expression means, not from how it is written, so equal schedules read alike: ``0 9 * * 1-5``
-and ``0 9 * * MON,TUE,WED,THU,FRI`` are both "at 09:00, Monday to Friday". A sentence is a time phrase followed
-by a day phrase and the months; shapes that people write often get the words people say, everything else an
-exact list.
+Said from what the expression means, not from how it is written, so equal schedules read alike: ``0 9 * *
+1-5`` and ``0 9 * * MON,TUE,WED,THU,FRI`` are both "at 09:00, Monday to Friday". A sentence is a time phrase
+followed by a day phrase and the months; shapes that people write often get the words people say, everything
+else an exact list.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -171,7 +171,8 @@ def _month_phrase(days: Days) -> str:
 
 
 def _names_its_month(days: Days) -> bool:
-    """Whether "the 1st of January" says it all; in other sentences the months come last and bind everything."""
+    """Whether "the 1st of January" says it all; in other sentences the months come last and bind
+    everything."""
     by_mark = days.weekday_marks and days.weekdays != ALL_WEEKDAYS
     return bool(days.dates != ALL_DATES or by_mark) and not days.either and len(values(days.months)) == 1
 

@@ -3,13 +3,13 @@
 ::
 
     TocsinError
-    ├── Refused          the caller's fault: bad input, wrong state, unknown id → 4xx, nothing was written
+    ├── Refused          the caller's fault: bad input, wrong state, unknown id → 4xx, nothing written
     │   ├── NotFound
     │   ├── Conflict
     │   │   └── Unreadable
     │   ├── Stale
     │   └── Unauthorized
-    ├── Unavailable      try later: the database is away, a buffer is full → 503 with Retry-After, nothing was written
+    ├── Unavailable      try later: the database is away, a buffer is full → 503, nothing written
     │   └── OutcomeUnknown   the answer got lost: it may have been done → 503 of a type of its own
     └── OwnershipLost    stop now: a lease or claim went to somebody else; drop what was held in memory
 """
@@ -44,7 +44,8 @@ class Conflict(Refused):
 
 
 class Unreadable(Conflict):
-    """What is stored cannot be read by this process: a newer version wrote it, or a key is not here. Others may read it."""
+    """What is stored cannot be read by this process: a newer version wrote it, or a key is not here. Others
+    may read it."""
 
 
 class Stale(Refused):

@@ -1,10 +1,10 @@
 """Why an execution waited, was late, was skipped, or is where it is. Pure words over stored facts.
 
-The story is a list of steps in the order of the execution's life. A step says what was recorded, never what may have
-been: lateness that no record covers is told as such.
+The story is a list of steps in the order of the execution's life. A step says what was recorded, never what
+may have been: lateness that no record covers is told as such.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, format_instant, format_span
 from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import Attempt, Verdict
-from tocsin.domain.waits import LATE, Reason, Timing, Wait, unexplained, waits_before_start
+from tocsin.domain.waits import LATE, Held, Reason, Timing, Wait, outside, unexplained, waits_before_start
 
 SKIP_REASONS: Final = {
     "overlap": "an earlier execution of the job was still running, and its overlap policy does not run both",
@@ -37,6 +37,7 @@ _HELD: Final[dict[str, str]] = {
     Reason.RATE: "the rate of its limit key{key} had no room for it",
     Reason.TENANT_LIMIT: "its tenant was at its limit of executions in flight or of fires per second",
     Reason.HOST: "the host of its target had no connection to spare, no known address, or was at rest after failing",
+    Reason.TASK: "its task had put it off",
     Reason.DESCRIPTORS: "its worker had no file descriptor left for the call",
     Reason.PLACE: "the workers were busy with other executions",
     Reason.VERSION: "no worker was there that can read it: a newer version wrote it",
@@ -58,12 +59,22 @@ class Step(msgspec.Struct, frozen=True):
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """How things stand around an execution that is due and queued."""
 
-    queue_paused: bool = False
+    queue_paused_at: Instant | None = None
+    queue_paused_by: str | None = None
+    queue_pause_reason: str | None = None
+    queue_paused_until: Instant | None = None
     tenant_suspended: bool = False
+    task: str | None = None
+    """The task that it calls, if it calls one: only remote workers can run it."""
+    last_worker: str | None = None
+    """The worker that served the task last, and when it was heard of."""
+    last_seen_at: Instant | None = None
     running: int = 0
     """Live workers."""
-    workers: int = 0
+    workers_of_queue: int = 0
     """Those of them that serve its queue."""
+    workers: int = 0
+    """Those of the latter that serve its route, too: they can run it."""
     saturated: int = 0
     """Those of the latter whose places are all taken."""
     in_flight: int | None = None
@@ -100,18 +111,18 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         return self.attempts[0].started_at if self.attempts else self.started_at
 
 
-def explain(facts: Facts, around: Surroundings, now: Instant) -> list[Step]:
-    """The steps, in the order of the execution's life."""
+def explain(facts: Facts, around: Surroundings, now: Instant, pauses: Sequence[Held] = ()) -> list[Step]:
+    """The steps, in the order of the execution's life. `pauses` are those of its queue since it was due."""
     return [
         Step("origin", _ORIGINS[facts.cause]),
-        *_waits(facts, now),
+        *_waits(facts, pauses, now),
         *_past_attempts(facts),
         *_present(facts, around, now),
         *_end(facts),
     ]
 
 
-def _waits(facts: Facts, now: Instant) -> Iterator[Step]:
+def _waits(facts: Facts, pauses: Sequence[Held], now: Instant) -> Iterator[Step]:
     """What held it back until its first start, and how late that was."""
     timing = Timing(
         due_at=facts.due_at,
@@ -119,13 +130,36 @@ def _waits(facts: Facts, now: Instant) -> Iterator[Step]:
         first_start=facts.first_start,
         retried=bool(facts.attempts),
     )
-    waits = waits_before_start(timing, facts.waits, facts.late_for)
-    for wait in waits:
+    begun = facts.first_start or facts.finished_at
+    held = {pause.since: pause for pause in _within(pauses, facts.due_at, begun)}
+    waits = outside(waits_before_start(timing, facts.waits, facts.late_for), list(held.values()))
+    waits += [Wait(Reason.QUEUE_PAUSED, since, pause.until) for since, pause in held.items()]
+    for wait in sorted(waits, key=lambda wait: wait.since):
         if wait.until is not None and wait.until - wait.since >= MILLISECOND:
-            span = _span(wait.until - wait.since)
-            yield Step(wait.reason, f"For {span} {_held(wait.reason, facts)}.", wait.since, wait.until)
+            span, pause = _span(wait.until - wait.since), held.get(wait.since)
+            words = (
+                _paused(pause) if pause and wait.reason == Reason.QUEUE_PAUSED else _held(wait.reason, facts)
+            )
+            yield Step(wait.reason, f"For {span} {words}.", wait.since, wait.until)
     if facts.first_start is not None:
         yield _started(facts, facts.first_start, unexplained(timing, waits, now))
+
+
+def _within(pauses: Sequence[Held], due_at: Instant, begun: Instant | None) -> Iterator[Held]:
+    """Those parts of pauses that lie between due and start, or the end of what never started."""
+    for pause in pauses:
+        since = max(pause.since, due_at)
+        until = pause.until if begun is None else min(pause.until or begun, begun)
+        if until is None or since < until:
+            yield Held(since, until, pause.by, pause.reason)
+
+
+def _paused(pause: Held) -> str:
+    return f"its queue was paused by {pause.by}{_because(pause.reason)}"
+
+
+def _because(reason: str | None) -> str:
+    return f" ({reason})" if reason else ""
 
 
 def _started(facts: Facts, first_start: Instant, unexplained_span: int) -> Step:
@@ -176,6 +210,8 @@ def _queued(facts: Facts, around: Surroundings, now: Instant) -> Step:
                 "The host of its target is given a rest, has no connection to spare, or its name has no answer yet:"
                 f" the next try is at {format_instant(facts.run_at)}."
             )
+        case Reason.TASK:
+            words = f"Its task put it off: the next try is at {format_instant(facts.run_at)}."
         case Reason.DESCRIPTORS:
             words = (
                 "A worker had no file descriptor left for its call."
@@ -199,6 +235,9 @@ def _queued(facts: Facts, around: Surroundings, now: Instant) -> Step:
 
 
 def _plainly_queued(facts: Facts, around: Surroundings, now: Instant) -> Step:
+    if facts.attempts and facts.run_at <= now and around.queue_paused_at is not None:
+        late = f"Attempt {facts.attempt} has been due for {_span(now - facts.run_at)}"
+        return _due_and_queued(late, around)
     if facts.attempts:
         at = format_instant(facts.run_at)
         return Step("retry", f"It waits for attempt {facts.attempt} at {at}, after a failed one.")
@@ -214,12 +253,15 @@ def _due_and_queued(late: str, around: Surroundings) -> Step:
     """What stands in the way at this moment."""
     if around.tenant_suspended:
         return Step(Reason.SUSPENSION, f"{late}: its tenant is suspended.")
-    if around.queue_paused:
-        return Step("queue_paused", f"{late}: its queue is paused.")
-    if not around.running:
-        return Step(Reason.OUTAGE, f"{late}: no worker is running.")
-    if not around.workers:
-        return Step("unserved", f"{late}: no worker serves its queue.")
+    if around.queue_paused_at is not None:
+        return Step(Reason.QUEUE_PAUSED, f"{late}: {_queue_pause(around)}.", around.queue_paused_at)
+    if around.task is None:
+        if (unserved := _unserved(late, around)) is not None:
+            return unserved
+    elif not around.workers:
+        return Step(
+            "unserved", f"{late}: no live worker serves the task {around.task} in its queue{_last(around)}."
+        )
     limit = around.in_flight_limit
     if limit is not None and (around.in_flight or 0) >= limit:
         return Step(Reason.TENANT_LIMIT, f"{late}: its tenant has {limit} executions in flight, its limit.")
@@ -232,6 +274,33 @@ def _due_and_queued(late: str, around: Surroundings) -> Step:
         words = f"{late}: its tenant may start {around.fires_per_second:g} executions per second."
         return Step(Reason.TENANT_LIMIT, words)
     return Step("ready", f"{late}; a worker takes it with its next look.")
+
+
+def _unserved(late: str, around: Surroundings) -> Step | None:
+    """Whether no node of the fleet can run it."""
+    if not around.running:
+        return Step(Reason.OUTAGE, f"{late}: no worker is running.")
+    if not around.workers_of_queue:
+        return Step("unserved", f"{late}: no worker serves its queue.")
+    if not around.workers:
+        return Step("unserved", f"{late}: no worker of its queue can run its kind of target.")
+    return None
+
+
+def _last(around: Surroundings) -> str:
+    """Who served the task before, as far as that is known."""
+    if around.last_worker is None or around.last_seen_at is None:
+        return ""
+    return f"; the last one was {around.last_worker}, heard of at {format_instant(around.last_seen_at)}"
+
+
+def _queue_pause(around: Surroundings) -> str:
+    """The pause of its queue that lasts: by whom, since when, why, until when."""
+    at, until = around.queue_paused_at, around.queue_paused_until
+    since = "" if at is None else f" since {format_instant(at)}"
+    end = "" if until is None else f"; it ends at {format_instant(until)}"
+    by = around.queue_paused_by or "somebody"
+    return f"its queue is paused{since} by {by}{_because(around.queue_pause_reason)}{end}"
 
 
 def _end(facts: Facts) -> Iterator[Step]:

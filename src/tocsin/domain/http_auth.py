@@ -1,6 +1,7 @@
 """How a call to an HTTP target says who calls. One tagged value per kind.
 
-A credential is text or names a secret. The secret of an OAuth2 client must be one: it opens more than one target.
+A credential is text or names a secret. The secret of an OAuth2 client must be one: it opens more than one
+target.
 """
 
 import re

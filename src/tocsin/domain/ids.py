@@ -1,15 +1,18 @@
 """Typed, sortable, reversible identifiers.
 
 A job is a UUID of version 7: its first 48 bits are the creation time in milliseconds, so ids sort by age and
-index inserts stay local. An execution has no id of its own: its identity is (job, fire time), and the text
-form carries both, so that decoding needs no lookup. Texts are lower-case Crockford base 32 behind a prefix
-that says what they name.
+index inserts stay local. Ten of the bits after that are its partition (`domain/cells.py`): the twelfth and
+thirteenth letter of its text. In ids that were made before they are random like all others, and that is a
+hash: every id has a partition, and nothing needs to tell old ids from new ones. An execution has no id of its
+own: its identity is (job, fire time), and the text form carries both, so that decoding needs no lookup. Texts
+are lower-case Crockford base 32 behind a prefix that says what they name.
 """
 
 import os
 from typing import Annotated, Final, NamedTuple
 from uuid import UUID
 
+from tocsin.domain.cells import PARTITIONS
 from tocsin.domain.errors import NotFound
 from tocsin.domain.instant import EARLIEST, LATEST, MILLISECOND, Instant
 from tocsin.domain.written import described
@@ -19,17 +22,23 @@ _PAIRS: Final = [first + second for first in _ALPHABET for second in _ALPHABET]
 _VALUE_OF: Final = {letter: value for value, letter in enumerate(_ALPHABET)} | {"i": 1, "l": 1, "o": 0}
 _JOB_PREFIX: Final = "job_"
 _EXECUTION_PREFIX: Final = "exec_"
+_WORKER_PREFIX: Final = "wrk_"
+_WORKER_LETTERS: Final = 13  # 63 bits
 _JOB_LETTERS: Final = 26  # 128 bits
 _EXECUTION_LETTERS: Final = 39  # 128 + 64 bits
 JobText = Annotated[str, described(pattern=f"^{_JOB_PREFIX}[0-9A-Za-z]{{{_JOB_LETTERS}}}$")]
 ExecutionText = Annotated[str, described(pattern=f"^{_EXECUTION_PREFIX}[0-9A-Za-z]{{{_EXECUTION_LETTERS}}}$")]
+WorkerText = Annotated[str, described(pattern=f"^{_WORKER_PREFIX}[0-9A-Za-z]{{{_WORKER_LETTERS}}}$")]
 _VERSION: Final = 0x7000_8000_0000_0000_0000  # seven, of the RFC's variant
 _RANDOM: Final = 0x0FFF_3FFF_FFFF_FFFF_FFFF  # what these leave of an id's last 80 bits
+_PARTITION_SHIFT: Final = 65  # two whole letters; apart from the bits that `shard_of` reads
+_PARTITION: Final = (PARTITIONS - 1) << _PARTITION_SHIFT
 _INSTANT_BIAS: Final = 1 << 63  # instants before 1970 sort before later ones
 
 
 class _Entropy:
-    """The system's random bytes, fetched many at a time: a call of the kernel per id is dear under a flood."""
+    """The system's random bytes, fetched many at a time: a call of the kernel per id is dear under a
+    flood."""
 
     def __init__(self) -> None:
         self._bytes = b""
@@ -58,10 +67,16 @@ class ExecutionKey(NamedTuple):
     fire_at: Instant
 
 
-def new_job_id(now: Instant) -> UUID:
-    """A fresh UUIDv7 stamped with `now`."""
+def new_job_id(now: Instant, partition: int | None = None) -> UUID:
+    """A fresh UUIDv7 stamped with `now`, in a partition or, without one, in any."""
     stamp = (now // MILLISECOND) & 0xFFFF_FFFF_FFFF
-    return UUID(int=stamp << 80 | _VERSION | int.from_bytes(_entropy.take(), "big") & _RANDOM)
+    value = stamp << 80 | _VERSION | int.from_bytes(_entropy.take(), "big") & _RANDOM
+    return UUID(int=value if partition is None else value & ~_PARTITION | partition << _PARTITION_SHIFT)
+
+
+def partition_of(job_id: UUID) -> int:
+    """The partition a job belongs to: stable for ever, whatever becomes of its name."""
+    return (job_id.int & _PARTITION) >> _PARTITION_SHIFT
 
 
 def shard_of(job_id: UUID, shard_count: int) -> int:
@@ -77,6 +92,16 @@ def job_text(job_id: UUID) -> str:
 def execution_text(key: ExecutionKey) -> str:
     """``exec_…``: the job id followed by the fire time."""
     return _EXECUTION_PREFIX + _encode(key.job_id.int << 64 | key.fire_at + _INSTANT_BIAS, _EXECUTION_LETTERS)
+
+
+def worker_text(worker_id: int) -> str:
+    """``wrk_…``: a remote worker."""
+    return _WORKER_PREFIX + _encode(worker_id, _WORKER_LETTERS)
+
+
+def parse_worker_text(text: str) -> int:
+    """Back to the number; anything else names no worker."""
+    return _decode(text, _WORKER_PREFIX, _WORKER_LETTERS, 63, "worker")
 
 
 def parse_job_text(text: str) -> UUID:

@@ -28,7 +28,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = {"ms": MILLISECOND, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(ms|s|m|h|d|w)")
 _SPAN: Final = re.compile(SPAN_TEXT)
-# What RFC 3339 allows; `fromisoformat` reads much more. The offset may be missing here, to be asked for by name.
+# What RFC 3339 allows; `fromisoformat` reads much more. The offset may be missing here, to be asked for by
+# name.
 _RFC_3339: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
 )
@@ -51,8 +52,8 @@ def to_datetime(instant: Instant) -> datetime:
 
 
 def has_passed(span: Span, since: Instant, now: Instant) -> bool:
-    """Whether a span has passed since then. So it has if the clock was set back meanwhile: nobody knows, and whoever waits for
-    the clock to catch up waits for long."""
+    """Whether a span has passed since then. So it has if the clock was set back meanwhile: nobody knows, and
+    whoever waits for the clock to catch up waits for long."""
     return not 0 <= now - since < span
 
 
@@ -75,9 +76,11 @@ def parse_instant(text: str, field: str) -> Instant:
     return instant
 
 
+@lru_cache(maxsize=1024)
 def format_instant(instant: Instant) -> str:
-    """RFC 3339 in UTC; whole seconds stay short, anything finer shows microseconds."""
-    return to_datetime(instant).isoformat().replace("+00:00", "Z")
+    """RFC 3339 in UTC; whole seconds stay short, anything finer shows microseconds. Remembered, because what
+    is due at one instant comes in crowds."""
+    return to_datetime(instant).isoformat()[: -len("+00:00")] + "Z"
 
 
 def parse_span(value: str | float, field: str) -> Span:

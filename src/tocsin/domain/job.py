@@ -9,7 +9,7 @@ import msgspec
 from tocsin.domain.errors import Refused
 from tocsin.domain.policy import Policies, check_policies
 from tocsin.domain.schedule import Schedule
-from tocsin.domain.target import Target, check_target
+from tocsin.domain.target import Target, check_name_is_there, check_target
 from tocsin.domain.written import PLAIN_NAME
 
 DEFAULT_QUEUE: Final = "default"
@@ -55,6 +55,7 @@ def check_definition(definition: Definition) -> None:
     if definition.tags:
         _check_tags(definition.tags)
     check_target(definition.target)
+    check_name_is_there(definition.target, definition.name)
     check_policies(definition.policies)
 
 

@@ -20,6 +20,8 @@ from tocsin.domain.written import described
 
 PREFIX: Final = "tocsin"
 BOOTSTRAP_ID: Final = "bootstrap"
+KEY_FILE: Final = "admin-key"
+"""Where a data directory keeps the administrator's key."""
 MIN_CHOSEN_LENGTH: Final = 16
 LONGEST: Final = 512
 _BASE62: Final = string.digits + string.ascii_letters

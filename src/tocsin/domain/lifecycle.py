@@ -37,7 +37,7 @@ class Event(StrEnum):
     RECLAIM = "reclaim"  # the claim's deadline passed; somebody else may try
     CANCEL = "cancel"  # a person or policy called it off before its start
     STOP = "stop"  # a running attempt honoured a cancel request
-    SKIP = "skip"  # a policy decided that it does not run
+    SKIP = "skip"  # a policy decided that it does not run, or a task that there was nothing to do
     EXPIRE = "expire"  # it was not started by its latest start
     REVIVE = "revive"  # a person retries a final one; identity and attempts continue
 
@@ -45,8 +45,8 @@ class Event(StrEnum):
 class CancelResult(StrEnum):
     """What a cancellation promises.
 
-    `cancelled`: the execution was never called and never will be. `cancel_requested`: it may have been. It was asked to
-    stop, or will not be tried again.
+    `cancelled`: the execution was never called and never will be. `cancel_requested`: it may have been. It
+    was asked to stop, or will not be tried again.
     """
 
     CANCELLED = "cancelled"
@@ -74,6 +74,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = MappingProxyType(
         (State.RUNNING, Event.RELEASE): State.QUEUED,
         (State.RUNNING, Event.RECLAIM): State.QUEUED,
         (State.RUNNING, Event.STOP): State.CANCELLED,
+        (State.RUNNING, Event.SKIP): State.SKIPPED,
         (State.DEAD, Event.REVIVE): State.QUEUED,
         (State.EXPIRED, Event.REVIVE): State.QUEUED,
         (State.CANCELLED, Event.REVIVE): State.QUEUED,

@@ -1,11 +1,13 @@
 """What a tenant may use, and the pure decisions about it.
 
-`TenantLimits` is stored in `tenants.limits` and written in requests in the same form. A field that is not given
-follows the installation's default; a default that is not given either is no limit. Who keeps to which field:
+`TenantLimits` is stored in `tenants.limits` and written in requests in the same form. A field that is not
+given follows the installation's default; a default that is not given either is no limit. Who keeps to which
+field:
 
 - the API, when something is created or changed: `pending_jobs`, `payload_bytes`, `min_interval`;
 - every API process for itself, at every request: `requests_per_second`, `request_burst`;
-- the engines, when executions are claimed: `in_flight`, `fires_per_second`. What is over these waits, nothing is lost.
+- the engines, when executions are claimed: `in_flight`, `fires_per_second`. What is over these waits, nothing
+  is lost.
 """
 
 import math
@@ -21,7 +23,8 @@ from tocsin.domain.written import UpToADay
 
 _LOOKED_AT: Final = 100
 Count = Annotated[int, Meta(ge=1, le=10_000_000_000)]
-# Slower than once in a quarter of an hour is a suspension; and of a bucket that never fills nobody can say when it will.
+# Slower than once in a quarter of an hour is a suspension; and of a bucket that never fills nobody can say
+# when it will.
 Rate = Annotated[float, Meta(ge=0.001, le=10_000_000)]
 
 
@@ -118,7 +121,8 @@ def shortest_interval(schedule: Schedule, now: Instant) -> Span | None:
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """A bucket's answer: whether there was a token, how many are left, and seconds until the next and until all."""
+    """A bucket's answer: whether there was a token, how many are left, and seconds until the next and until
+    all."""
 
     granted: bool
     remaining: int
@@ -127,7 +131,8 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class Bucket:
-    """A token bucket: `rate` tokens come per second, at most `burst` are kept. Time is given, never asked for."""
+    """A token bucket: `rate` tokens come per second, at most `burst` are kept. Time is given, never asked
+    for."""
 
     def __init__(self, rate: float, burst: float | None, now: float) -> None:
         self._at = now

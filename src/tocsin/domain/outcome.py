@@ -11,8 +11,9 @@ from tocsin.domain.instant import MINUTE, SECOND, Instant, Span
 from tocsin.domain.lifecycle import State
 from tocsin.domain.policy import TIMEOUT, Retry, backoff, is_retried, may_retry
 
-_VARYING: Final = re.compile(r"(answered \d{3}\b)|0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
-"""What errors of one kind differ in. The status of an answer is no such number, and is kept."""
+_VARYING: Final = re.compile(r"(answered \d{3}\b|exited with \d{1,3}\b)|0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
+"""What errors of one kind differ in. The status of an answer and the exit
+code of a script are no such numbers, and are kept."""
 
 
 class Verdict(StrEnum):
@@ -23,6 +24,7 @@ class Verdict(StrEnum):
     REJECTED = "rejected"  # failed in a way that another attempt cannot mend
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"
+    SKIPPED = "skipped"  # a task found nothing to do
     LOST = "lost"  # the worker vanished; nobody knows how far it came
 
 
@@ -36,6 +38,8 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """Microseconds that the target asked us to wait."""
     failure: str | None = None
     """What `retry.on` may name: ``network``, ``timeout``, a status. None: the verdict alone decides."""
+    result: Any = None
+    """What a task returned."""
     gone: bool = False
     """Whether the target said that it is not there any more and will not be again."""
 
@@ -57,8 +61,8 @@ class Postponed(msgspec.Struct, frozen=True):
 
 
 def pause_for_newer(due_at: Instant, now: Instant) -> Span:
-    """How long an execution is put off that others may be able to read: for as long as it has been due already, within bounds.
-    So it does not come back at once, and ever more seldom."""
+    """How long an execution is put off that others may be able to read: for as long as it has been due
+    already, within bounds. So it does not come back at once, and ever more seldom."""
     return min(max(now - due_at, _SHORTEST_PAUSE), _LONGEST_PAUSE)
 
 
@@ -72,6 +76,8 @@ class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):
     node_id: int | None = None
     error: str | None = None
     detail: dict[str, Any] | None = None
+    worker_id: int | None = None
+    """The remote worker that made it, if one did."""
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -103,6 +109,8 @@ def decide(
             return Finished(State.SUCCEEDED)
         case Verdict.CANCELLED:
             return Finished(State.CANCELLED)
+        case Verdict.SKIPPED:
+            return Finished(State.SKIPPED)
         case Verdict.REJECTED:
             return Finished(State.DEAD)
         case Verdict.TIMED_OUT if not is_retried(retry, TIMEOUT):

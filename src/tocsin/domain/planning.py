@@ -1,13 +1,14 @@
 """Turn a cursor into executions: which fire times run, which are skipped and why, and where the cursor goes.
 
 Pure: the planner feeds it a job and writes down the answer. Every fire time from the cursor up to `until` is
-decided exactly once, as a fire or as part of a skip, and the first undecided one becomes the new cursor. A call
-decides a bounded number of fire times, so a job that was down for a month costs one bounded step after
+decided exactly once, as a fire or as part of a skip, and the first undecided one becomes the new cursor. A
+call decides a bounded number of fire times, so a job that was down for a month costs one bounded step after
 another and the cursor itself remembers how far the work has come.
 
-Fire times whose grace is over were missed. Which of them still run, together with executions that were planned in time
-and have not started (`Terms.planned`), `domain.missed` says; the others are skipped. Fire times inside a blackout are
-dropped, or held until it ends. Due is a fire time with its jitter, or at the end of the blackout that holds it: until then it can still run on time.
+Fire times whose grace is over were missed. Which of them still run, together with executions that were
+planned in time and have not started (`Terms.planned`), `domain.misfire` says; the others are skipped. Fire
+times inside a blackout are dropped, or held until it ends. Due is a fire time with its jitter, or at the end
+of the blackout that holds it: until then it can still run on time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,9 +19,9 @@ import msgspec
 
 from tocsin.domain.blackout import NO_BLACKOUTS, Blackouts, Range
 from tocsin.domain.instant import LATEST, Instant, Span, parse_span
-from tocsin.domain.missed import Dropped, Late, Missed, judge, oldest_that_runs, still_run, why_not
+from tocsin.domain.misfire import Dropped, Late, Missed, judge, oldest_that_runs, still_run, why_not
 from tocsin.domain.policy import Misfire, Policies
-from tocsin.domain.schedule import Every, Rule, Schedule, blackout_dates, slot_of
+from tocsin.domain.schedule import Every, Rule, Schedule, blackout_dates, offset_of
 
 DEFAULT_LIMIT: Final = 20_000
 _SLICE: Final = 2500  # more than the most that a misfire policy keeps
@@ -31,7 +32,8 @@ class Fire(msgspec.Struct, frozen=True):
 
     at: Instant
     due_at: Instant
-    """When it should run: the fire time, plus the job's jitter slot, or the end of a blackout that holds it."""
+    """When it should run: the fire time, plus the job's jitter offset, or the end of a blackout that holds
+    it."""
     wait: Span = 0
     """How long after being planned it may run at the earliest: the pace of catching up."""
     late: bool = False
@@ -84,14 +86,15 @@ class Terms(msgspec.Struct, frozen=True):
     misfire: Misfire = Misfire()
     fires_left: int | None = None
     """What max_fires still allows."""
-    slot: Span = 0
+    offset: Span = 0
     blackouts: Blackouts = NO_BLACKOUTS
     decided: Blackouts = NO_BLACKOUTS
     """Fire times that were decided before the cursor moved back to where it is: they are left alone."""
     missed_reason: str | None = None
     """Why fire times were missed, when it is known better than the misfire policy would say it (`paused`)."""
     planned: tuple[Missed, ...] = ()
-    """Executions from before the cursor that have not started and were missed. They are decided together with the rest."""
+    """Executions from before the cursor that have not started and were missed. They are decided together with
+    the rest."""
 
     def after(self, done: Plan) -> "Terms":
         """The terms on which planning goes on after a step."""
@@ -114,7 +117,7 @@ def terms_of(
     blackouts = NO_BLACKOUTS
     if schedule.exclude is not None:
         blackouts = Blackouts([*blackout_dates(schedule), *calendars], schedule.exclude.policy)
-    return Terms(policies.misfire, left, slot_of(schedule, job_id), blackouts, missed_reason=missed_reason)
+    return Terms(policies.misfire, left, offset_of(schedule, job_id), blackouts, missed_reason=missed_reason)
 
 
 def plan(
@@ -176,14 +179,15 @@ class _Step:
     def due(self, fire: Instant) -> Instant:
         """When a fire time runs, if it runs."""
         end = self._terms.blackouts.end_of(fire) if self._terms.blackouts.hold else None
-        return min((fire if end is None else end) + self._terms.slot, LATEST)
+        return min((fire if end is None else end) + self._terms.offset, LATEST)
 
     def catch_up(self, cursor: Instant, limit: int) -> Instant | None:
         """Decide missed fire times. Returns the first one left undecided."""
         missed, fire = self._walk(self._skip_too_old(cursor), limit)
         kept = self._kept(missed, fire)
         while fire is not None and self.is_missed(fire) and kept and kept[0] == missed[0]:
-            # Nothing can be left undecided without standing still: look on until later ones push the first one out.
+            # Nothing can be left undecided without standing still: look on until later ones push the first
+            # one out.
             further, fire = self._walk(fire, limit)
             missed += further
             kept = self._kept(missed, fire)
@@ -226,7 +230,7 @@ class _Step:
 
     def _skip_too_old(self, cursor: Instant) -> Instant | None:
         """Leave out what no policy can bring back, in one go where the rule allows arithmetic."""
-        oldest = min(oldest_that_runs(self._terms.misfire, self._now), self._live_from) - self._terms.slot
+        oldest = min(oldest_that_runs(self._terms.misfire, self._now), self._live_from) - self._terms.offset
         if cursor >= oldest or not isinstance(self._rule, Every):
             return cursor
         if self._terms.decided or self._terms.blackouts:

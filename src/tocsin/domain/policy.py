@@ -28,9 +28,11 @@ MAX_PARALLEL: Final = 1000
 MAX_MULTIPLIER: Final = 100
 MAX_RATE: Final = 1_000_000
 MAX_KEY: Final = 200
+MAX_PAUSE_AFTER: Final = 100
 NETWORK: Final = "network"
 TIMEOUT: Final = "timeout"
 Grace = SpanText | Annotated[float, between(1, 86_400)]
+PauseAfter = Annotated[int, between(1, MAX_PAUSE_AFTER)]
 StartWithin = SpanText | Annotated[float, between(1, 100 * 366 * 86_400)]
 _RetryOn = (
     Annotated[int, between(200, 599)]
@@ -62,10 +64,11 @@ class MisfirePolicy(StrEnum):
 
 
 class Misfire(msgspec.Struct, frozen=True, cache_hash=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A fire time that has not started `grace` after its instant was missed. Older than `lookback` it never runs; of the
-    others, what `policy` says.
+    """A fire time that has not started `grace` after its instant was missed. Older than `lookback` it never
+    runs; of the others, what `policy` says.
 
-    Under `fire_all` at most the latest `max` run. What runs late does so in the catch-up lane, one every `pace`.
+    Under `fire_all` at most the latest `max` run. What runs late does so in the catch-up lane, one every
+    `pace`.
     """
 
     policy: MisfirePolicy = MisfirePolicy.FIRE_ONCE
@@ -108,8 +111,8 @@ class Precision(StrEnum):
 
 
 class Limit(msgspec.Struct, frozen=True, cache_hash=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Over all jobs of a tenant that share `key`, and over the whole fleet: at most `max_parallel` executions at
-    once, and at most `rate` starts per `per`, evenly spaced."""
+    """Over all jobs of a tenant that share `key`, and over the whole fleet: at most `max_parallel` executions
+    at once, and at most `rate` starts per `per`, evenly spaced."""
 
     key: Annotated[str, line(MAX_KEY)]
     max_parallel: Annotated[int, between(1, MAX_PARALLEL)] | None = None
@@ -127,15 +130,19 @@ class Policies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     start_within: StartWithin | None = None
     limit: Limit | None = None
     precision: Precision = Precision.NORMAL
+    pause_after: PauseAfter | None = None
+    """How many executions may fail for good in a row before the job is paused. Of recurring jobs."""
 
     def start_by(self, due_at: Instant) -> Instant | None:
-        """When an execution that is due at `due_at` must have started; None if it may start whenever it can."""
+        """When an execution that is due at `due_at` must have started; None if it may start whenever it
+        can."""
         return None if self.start_within is None else due_at + parse_span(self.start_within, "start_within")
 
 
 @lru_cache(maxsize=4096)
 def check_policies(policies: Policies) -> None:
-    """Refuse values that make no sense, naming the field. Most jobs have the same few, which are checked once."""
+    """Refuse values that make no sense, naming the field. Most jobs have the same few, which are checked
+    once."""
     _check_retry(policies.retry)
     _check_misfire(policies.misfire)
     timeout = None if policies.timeout is None else parse_span(policies.timeout, "timeout")
@@ -143,6 +150,8 @@ def check_policies(policies: Policies) -> None:
         raise Refused("a timeout lies between 0.1s and 24h", field="timeout")
     if policies.start_within is not None and parse_span(policies.start_within, "start_within") < SECOND:
         raise Refused("start_within is at least 1s", field="start_within")
+    if policies.pause_after is not None and not 1 <= policies.pause_after <= MAX_PAUSE_AFTER:
+        raise Refused(f"pause_after lies between 1 and {MAX_PAUSE_AFTER}", field="pause_after")
     if policies.limit is not None:
         _check_limit(policies.limit)
 

@@ -38,9 +38,11 @@ class Preview(msgspec.Struct, frozen=True):
 def preview(
     schedule: Schedule, after: Instant | None, limit: int, terms: Terms, planned: Sequence[Instant] = ()
 ) -> Preview:
-    """The first `limit` fires after `after`, as they would be planned: blackouts, jitter and max_fires included.
+    """The first `limit` fires after `after`, as they would be planned: blackouts, jitter and max_fires
+    included.
 
-    `planned` are those that are planned already and come before them; without an `after` they are all there is.
+    `planned` are those that are planned already and come before them; without an `after` they are all there
+    is.
     """
     zone = zone_of(_zone_name(schedule))
     coming = [] if after is None else _fires(schedule, after, limit - len(planned), terms)

@@ -108,7 +108,8 @@ class Rule(Protocol):
 
 
 def rule_of(schedule: Schedule) -> Rule:
-    """The meaning of a checked schedule; equal schedules share one rule, and with it its memory of answers."""
+    """The meaning of a checked schedule; equal schedules share one rule, and with it its memory of
+    answers."""
     return _rule_of(schedule)
 
 
@@ -120,7 +121,7 @@ def fire_times(rule: Rule, first: Instant) -> Iterator[Instant]:
         fire = rule.next_fire(fire)
 
 
-def slot_of(schedule: Schedule, job_id: UUID) -> Span:
+def offset_of(schedule: Schedule, job_id: UUID) -> Span:
     """A job's own place inside the jitter window: always the same one, spread evenly over jobs."""
     if schedule.jitter is None:
         return 0
@@ -156,8 +157,8 @@ class _Once:
 
 
 class Every:
-    """Multiples of the interval counted from the anchor: restarts and late planning cannot make it drift. They end with the
-    last instant that can be written."""
+    """Multiples of the interval counted from the anchor: restarts and late planning cannot make it drift.
+    They end with the last instant that can be written."""
 
     def __init__(self, interval: Span, starts_at: Instant | None, ends_at: Instant | None) -> None:
         self.interval = interval
@@ -178,7 +179,8 @@ class Every:
 
 
 class _Cron:
-    """A cron expression in a zone. Answers are remembered: a herd of equal schedules asks the same question."""
+    """A cron expression in a zone. Answers are remembered: a herd of equal schedules asks the same
+    question."""
 
     def __init__(self, cron: Cron, zone: ZoneInfo, dst: Dst) -> None:
         self._next = lru_cache(maxsize=64)(lambda after: cron.next_fire(after, zone, dst))

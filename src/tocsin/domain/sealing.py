@@ -1,8 +1,8 @@
 """Sealing of secrets for the database: AES-256-GCM, under a master key that the database never sees.
 
-What is sealed is bound to where it belongs (tenant and name): moved to another row it does not open. The id of a
-key says which one sealed a value and tells nothing else about it. Several keys may be given while one replaces
-another: the first seals, each opens what it sealed.
+What is sealed is bound to where it belongs (tenant and name): moved to another row it does not open. The id
+of a key says which one sealed a value and tells nothing else about it. Several keys may be given while one
+replaces another: the first seals, each opens what it sealed.
 """
 
 import base64

@@ -1,8 +1,8 @@
 """Signatures of requests, by the Standard Webhooks specification.
 
-``webhook-signature`` is a list of ``v1,`` and base64 of HMAC-SHA256 over ``id.timestamp.body``, one for each secret
-that is live: while a secret is being replaced, a receiver that knows either of the two finds one that fits. The id
-is the execution's, the same over all its attempts; the timestamp is of the attempt.
+``webhook-signature`` is a list of ``v1,`` and base64 of HMAC-SHA256 over ``id.timestamp.body``, one for each
+secret that is live: while a secret is being replaced, a receiver that knows either of the two finds one that
+fits. The id is the execution's, the same over all its attempts; the timestamp is of the attempt.
 """
 
 import base64

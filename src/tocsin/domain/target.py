@@ -1,22 +1,35 @@
-"""What an execution calls. One tagged value per kind; the worker has one runner for each."""
+"""What an execution calls. One tagged value per kind; `targets/` has one folder for each.
+
+A kind says two things beside its fields. Its *route* is who can run it: workers announce the routes that they
+serve. And it may *answer at once*: then its calls take no place on a worker, as long as a crowd of them waits
+for its instant or runs.
+"""
 
 import re
-from collections.abc import Iterable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
 from tocsin.domain.errors import Refused
+from tocsin.domain.grpc_target import GrpcTarget, check_grpc
 from tocsin.domain.http_auth import Auth, Value, check_auth
 from tocsin.domain.instant import HOUR, SECOND, Span, parse_span
+from tocsin.domain.message_target import MessageTarget, NatsTarget, RabbitTarget, RedisTarget, check_message
+from tocsin.domain.nesting import check_depth, too_deep
+from tocsin.domain.script_target import ScriptTarget, check_script, script_timeout
 from tocsin.domain.secrets import SecretRef, check_secret_name
 from tocsin.domain.statuses import MAX_PATTERNS, check_statuses, matches
+from tocsin.domain.task_target import TaskTarget, check_task, task_route
+from tocsin.domain.template import places_of
 from tocsin.domain.written import WrittenStatus, WrittenTimeout, WrittenUrl, at_most, described
 
+ENGINE_ROUTES: Final = ("http", "noop")
+"""What every engine can run. Tasks are run by remote workers, which say which ones they know; scripts by
+engines that were told to, and other kinds by engines that have what it takes: gRPC and the clients of
+brokers are extras."""
 DEFAULT_TIMEOUT: Final = 30 * SECOND
 MAX_TIMEOUT: Final = 24 * HOUR
 MAX_BODY: Final = 256 * 1024
-MAX_DEPTH: Final = 64
 MAX_HEADERS: Final = 64
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
@@ -33,7 +46,8 @@ _SUCCESS: Final[tuple[int | str, ...]] = ("2xx",)
 
 
 class ClientTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a target knows the caller by TLS: a secret with a certificate chain and its private key, as PEM text."""
+    """How a target knows the caller by TLS: a secret with a certificate chain and its private key, as PEM
+    text."""
 
     client_certificate: SecretRef
 
@@ -43,6 +57,7 @@ class HttpTarget(
 ):
     """An HTTP request. A JSON body that is not a string is sent as application/json."""
 
+    answers_at_once: ClassVar[bool] = False
     url: WrittenUrl
     method: Annotated[str, described(enum=list(_METHODS))] = "POST"
     headers: Annotated[
@@ -55,6 +70,8 @@ class HttpTarget(
     expect: Annotated[tuple[WrittenStatus, ...], at_most(MAX_PATTERNS, minItems=1)] = _SUCCESS
     """The statuses that count as success."""
     tls: ClientTls | None = None
+    template: bool = False
+    """Whether ``{fire_at}`` and the like are filled in, in the path, the query and the body."""
 
 
 class NoopTarget(
@@ -62,19 +79,57 @@ class NoopTarget(
 ):
     """Succeeds at once: for trying things out and for measuring everything but the call."""
 
+    answers_at_once: ClassVar[bool] = True
 
-Target = HttpTarget | NoopTarget
+
+Target = (
+    HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget
+)
+KINDS: Final = ("http", "noop", "task", "script", "grpc", "nats", "rabbitmq", "redis")
+
+
+def route_of(target: Target) -> str:
+    """Who can run it. The function `route_of` of the schema is the same."""
+    if isinstance(target, TaskTarget):
+        return task_route(target.task)
+    return str(target.__struct_config__.tag)
 
 
 def check_target(target: Target) -> None:
     """Refuse what could never be delivered. The address itself is judged again at every delivery."""
     if isinstance(target, HttpTarget):
         _check_http(target)
+    elif isinstance(target, TaskTarget):
+        check_task(target)
+    elif isinstance(target, ScriptTarget):
+        check_script(target)
+    elif isinstance(target, GrpcTarget):
+        check_grpc(target)
+    elif isinstance(target, MessageTarget):
+        check_message(target)
+
+
+def template_parts(target: Target) -> dict[str, Any]:
+    """The parts of a target that are filled in, by field; none unless it asks for that."""
+    if isinstance(target, HttpTarget) and target.template:
+        return {"target.url": target.url, "target.body": target.body}
+    if isinstance(target, GrpcTarget) and target.template:
+        return {"target.body": target.body}
+    return {}
+
+
+def check_name_is_there(target: Target, name: str | None) -> None:
+    """Refuse a target that wants the name of a job without one."""
+    parts = template_parts(target)
+    if parts and name is None and "name" in places_of(parts):
+        raise Refused("the target fills in {name}, and the job has none", field="name")
 
 
 def timeout_of(target: Target, of_job: str | float | None = None) -> Span:
     """How long one call may take in all: what the target or the job says, the shorter if both do."""
-    of_target = target.timeout if isinstance(target, HttpTarget) else None
+    if isinstance(target, ScriptTarget):
+        return script_timeout(target, of_job)
+    of_target = target.timeout if isinstance(target, HttpTarget | GrpcTarget) else None
     given = [parse_span(value, "timeout") for value in (of_target, of_job) if value is not None]
     return min(given, default=DEFAULT_TIMEOUT)
 
@@ -109,6 +164,8 @@ def _check_http(target: HttpTarget) -> None:
     _check_auth(target)
     _check_tls(target)
     _check_body(target)
+    if target.template:
+        _check_places(target)
 
 
 def _check_expected(statuses: tuple[int | str, ...]) -> None:
@@ -121,16 +178,17 @@ def _check_body(target: HttpTarget) -> None:
     try:
         body, _ = body_of(target)
     except RecursionError:
-        raise _too_deep() from None
+        raise too_deep("the body", "target.body") from None
     if len(body) > MAX_BODY:
         raise Refused(f"the body is larger than {MAX_BODY // 1024} KiB", field="target.body")
-    # Without that many brackets there cannot be that many levels.
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _is_deeper(target.body, MAX_DEPTH):
-        raise _too_deep()
+    check_depth(target.body, body, "the body", "target.body")
 
 
-def _too_deep() -> Refused:
-    return Refused(f"the body is nested deeper than {MAX_DEPTH} levels", field="target.body")
+def _check_places(target: HttpTarget) -> None:
+    authority = target.url.partition("://")[2].replace("?", "/").partition("/")[0]
+    if "{" in authority or "}" in authority:
+        raise Refused("the host is not filled in, only path and query are", field="target.url")
+    places_of(template_parts(target))
 
 
 def _check_auth(target: HttpTarget) -> None:
@@ -168,19 +226,3 @@ def _check_header(name: str, value: Value) -> None:
         check_secret_name(value.secret, field)
     elif not _HEADER_VALUE.fullmatch(value):
         raise Refused("a header value has at most 4096 Latin-1 characters, none of them control", field=field)
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether lists and objects lie in each other more than `levels` deep. Level by level, not by recursion."""
-    inside = [value]
-    for _ in range(levels + 1):
-        inside = [item for outer in inside for item in _items(outer)]
-        if not inside:
-            return False
-    return True
-
-
-def _items(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()

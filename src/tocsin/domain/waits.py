@@ -1,8 +1,8 @@
 """What held an execution back, and from when to when. Pure values over what its row keeps.
 
-Statements that put an execution back note the wait (`further_wait` in SQL); the statement that starts it late notes
-what its worker knows of the time between run time and start (`late_for`). So each second that an execution was late
-has one of these reasons, or none was recorded, and `explain` says that.
+Statements that put an execution back note the wait (`further_wait` in SQL); the statement that starts it late
+notes what its worker knows of the time between run time and start (`late_for`). So each second that an
+execution was late has one of these reasons, or none was recorded, and `explain` says that.
 """
 
 from collections.abc import Sequence
@@ -26,6 +26,7 @@ class Reason(StrEnum):
     RATE = "rate"  # its place in the rate of its limit key
     TENANT_LIMIT = "tenant_limit"  # its tenant's in-flight or fires-per-second limit
     HOST = "host"  # its target's host
+    TASK = "task"  # what its task waits for
     PLACE = "place"  # a place on a worker
     DESCRIPTORS = "descriptors"  # a file descriptor on a worker
     VERSION = "version"  # a worker that can read it
@@ -33,6 +34,7 @@ class Reason(StrEnum):
     WORKER = "worker"  # another worker: the one that had claimed it died before it started it
     PLANNING = "planning"  # a scheduler that plans it
     SUSPENSION = "suspension"  # the end of its tenant's suspension
+    QUEUE_PAUSED = "queue_paused"  # the end of its queue's pause
 
 
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -41,6 +43,15 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = msgspec.field(name="for")
     since: Instant
     until: Instant | None = None
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A pause of a queue: from when to when, by whom and why. It lasts as long as it has no end."""
+
+    since: Instant
+    until: Instant | None
+    by: str
+    reason: str | None = None
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +70,26 @@ def waits_before_start(timing: Timing, kept: Sequence[Wait], late_for: str | Non
         waits.append(Wait(late_for, max(timing.run_at, timing.due_at), timing.first_start))
     start = timing.first_start
     return [wait for wait in waits if start is None or wait.since < start]
+
+
+def outside(waits: Sequence[Wait], pauses: Sequence[Held]) -> list[Wait]:
+    """What is left of waits beside pauses of the queue: while it was paused, nothing else held the execution
+    back."""
+    left = list(waits)
+    for pause in pauses:
+        left = [part for wait in left for part in _without(wait, pause)]
+    return left
+
+
+def _without(wait: Wait, pause: Held) -> list[Wait]:
+    if (pause.until is not None and pause.until <= wait.since) or (
+        wait.until is not None and wait.until <= pause.since
+    ):
+        return [wait]
+    parts = [msgspec.structs.replace(wait, until=pause.since)] if wait.since < pause.since else []
+    if pause.until is not None and (wait.until is None or pause.until < wait.until):
+        parts.append(msgspec.structs.replace(wait, since=pause.until))
+    return parts
 
 
 def unexplained(timing: Timing, waits: Sequence[Wait], now: Instant) -> Span:

@@ -46,7 +46,8 @@ class Stretch(NamedTuple):
 
     @property
     def corrects(self) -> bool:
-        """Whether the change that it begins with is too large for summer time: a zone left its day, or its camp moved."""
+        """Whether the change that it begins with is too large for summer time: a zone left its day, or its
+        camp moved."""
         return abs(self.wall_start - self.reached) >= _CORRECTION
 
     @property
@@ -66,7 +67,8 @@ def stretch_at(zone: ZoneInfo, second: int) -> Stretch:
 
 @lru_cache(maxsize=4096)
 def _block(zone: ZoneInfo, number: int) -> tuple[Stretch, ...]:
-    """The stretches of one block, cut at its borders. Looking back tells what the clock had reached before."""
+    """The stretches of one block, cut at its borders. Looking back tells what the clock had reached
+    before."""
     begin = number << _BLOCK_BITS
     end = begin + (1 << _BLOCK_BITS)
     before, inside = _changes(zone, begin - _LOOK_BACK, begin), _changes(zone, begin, end)

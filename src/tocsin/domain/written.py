@@ -1,7 +1,8 @@
 """How values look in requests, as JSON schemas for whoever writes them.
 
-The decoder looks at types only. Bounds, lengths and patterns are checked by the domain, which says in words what is
-wrong; the annotations here tell readers of the API's document beforehand what those checks let through.
+The decoder looks at types only. Bounds, lengths and patterns are checked by the domain, which says in words
+what is wrong; the annotations here tell readers of the API's document beforehand what those checks let
+through.
 """
 
 from typing import Annotated, Any, Final

@@ -1,19 +1,24 @@
 """How a worker's free places are shared between lanes: deficit round-robin, as a pure function.
 
-Strict priority comes first: a less urgent lane gets what the more urgent ones leave. Within a priority the *tenants* share
-by their weights, and a tenant's lanes share what it gets, so that more queues do not make a tenant heavier.
+Strict priority comes first: a less urgent lane gets what the more urgent ones leave. Within a priority the
+*tenants* share by their weights, and a tenant's lanes share what it gets, so that more queues do not make a
+tenant heavier.
 
-The lanes of a priority form a ring. In each round a lane earns a *deficit* in proportion to its weight, the heaviest of the
-ring one execution, and takes as many as it has earned in full. `Deficits` remembers what a lane has earned so far, and its
-order is the ring's: the next call goes on where this one stopped. Hence over time shares follow the weights whatever the
-room is, also if there is room for one at a time, and no lane waits longer than the rounds that earn it one.
+The lanes of a priority form a ring. In each round a lane earns a *deficit* in proportion to its weight, the
+heaviest of the ring one execution, and takes as many as it has earned in full. `Deficits` remembers what a
+lane has earned so far, and its order is the ring's: the next call goes on where this one stopped. Hence over
+time shares follow the weights whatever the room is, also if there is room for one at a time, and no lane
+waits longer than the rounds that earn it one.
 
-A lane that is new in the ring comes first, with one execution: a quiet tenant's single execution does not wait for a round
-of backlogs. An idle lane leaves the ring only when its turn comes, so a lane cannot be new twice in a round. An idle lane
-earns nothing, and an allotment that a lane could not use up is no debt.
+A lane that is new in the ring comes first, with one execution: a quiet tenant's single execution does not
+wait for a round of backlogs. An idle lane leaves the ring only when its turn comes, so a lane cannot be new
+twice in a round. An idle lane earns nothing, and an allotment that a lane could not use up is no debt.
 
-What is shared is *starts*. A tenant whose calls take three times as long holds three times the places of an equal one.
-Each worker has deficits of its own; a fleet's shares add up to the weights all the same.
+What is shared is *starts*. A tenant whose calls take three times as long holds three times the places of an
+equal one. Each worker has deficits of its own; a fleet's shares add up to the weights all the same.
+
+Callers: `worker/places.py` for what is due, `worker/claimer.py` for what is claimed ahead, and
+`worker/remote/sessions.py` for remote workers.
 """
 
 from collections import Counter
@@ -25,7 +30,8 @@ from typing import Final, NamedTuple
 from tocsin.queue.lanes import Lane, LaneView
 
 Deficits = Mapping[Lane, float]
-"""What each lane of a ring has earned and not taken, in executions; in the order in which they have their turns."""
+"""What each lane of a ring has earned and not taken, in executions; in the order in which they have their
+turns."""
 NO_DEFICITS: Final[Deficits] = MappingProxyType({})
 _ROUNDING: Final = 1e-9
 
@@ -43,7 +49,8 @@ def allot(
     room: int,
     caps: Mapping[int, int] = MappingProxyType({}),
 ) -> tuple[list[Allotment], Deficits]:
-    """Share `room` between lanes that have something to take. Returns the allotments, and the deficits once they are taken.
+    """Share `room` between lanes that have something to take. Returns the allotments, and the deficits once
+    they are taken.
 
     `caps` says how much some tenants may take at most, over all their lanes.
     """
@@ -64,35 +71,51 @@ def allot(
 
 
 def put_back(deficits: Deficits, untaken: Mapping[Lane, int]) -> Deficits:
-    """The deficits if these allotments have not been taken, though they could be: those lanes are next again."""
-    owed = {lane: deficits.get(lane, 0.0) + take for lane, take in untaken.items() if take > 0}
-    return {**owed, **{lane: deficit for lane, deficit in deficits.items() if lane not in owed}}
+    """The deficits if these allotments have not been taken, though they could be: they are paid before the
+    next turn."""
+    return {
+        **deficits,
+        **{lane: deficits.get(lane, 0.0) + take for lane, take in untaken.items() if take > 0},
+    }
 
 
 class _Ring:
-    """The lanes of one priority, in the order in which they have their turns. `spare` is what capped tenants may take."""
+    """The lanes of one priority, in the order in which they have their turns. `spare` is what capped tenants
+    may take."""
 
     def __init__(self, remembered: Deficits, level: Sequence[LaneView], spare: dict[int, int]) -> None:
         self._quanta = _quanta(level)
         self._spare = spare
         new = {lane: 1.0 - quantum for lane, quantum in self._quanta.items() if lane not in remembered}
+        self._new = list(new)
         self.deficits: dict[Lane, float] = {**new, **remembered}
 
     def take(self, room: int) -> Counter[Lane]:
-        """Share `room`, and go on to the lane whose turn is next."""
+        """Share `room`: turns of new lanes, what is owed, whole rounds, then turns until there is no room."""
         taken: Counter[Lane] = Counter()
-        owed = max(self.deficits.values()) >= 1
-        if not owed or self._yield(0) <= room:
-            rounds = self._rounds_within(room, owed=owed)
-            if owed or rounds:
-                self._whole_rounds(rounds, taken)
-        self._part_of_a_round(room - taken.total(), taken)
+        self._serve_in_order(self._new, room, taken)
+        if max(self.deficits.values()) >= 1:
+            self._pay_owed(room - taken.total(), taken)
+        if rounds := self._rounds_within(room - taken.total()):
+            self._whole_rounds(rounds, taken)
+        self._serve_in_order(list(self.deficits), room - taken.total(), taken)
         return taken
 
-    def _rounds_within(self, room: int, *, owed: bool) -> int:
+    def _pay_owed(self, room: int, taken: Counter[Lane]) -> None:
+        """Lanes whose allotments were put back have had those turns: they get what they earned, and stay
+        where they are."""
+        for lane, owed in list(self.deficits.items()):
+            if room <= 0:
+                break
+            if owed >= 1 and lane in self._quanta:
+                room -= self._serve(lane, 0, room, taken)
+
+    def _rounds_within(self, room: int) -> int:
         """The most whole rounds that do not take more than there is room for."""
+        if room <= 0:
+            return 0
         least = min(self._quanta.values())
-        if least == 1 and not owed and not self._spare:
+        if least == 1 and not self._spare:
             return room // len(self._quanta)
         most = ceil((room + 1) / least)  # by then a lane without a cap would have had more than there is
         within, step = 0, 1
@@ -117,21 +140,18 @@ class _Ring:
 
     def _whole_rounds(self, rounds: int, taken: Counter[Lane]) -> None:
         """The order stays as it is. Idle lanes have had their turn, and leave."""
-        if rounds:
-            self.deficits = {lane: owed for lane, owed in self.deficits.items() if lane in self._quanta}
+        self.deficits = {lane: owed for lane, owed in self.deficits.items() if lane in self._quanta}
         for lane, quantum in self._quanta.items():
             self._serve(lane, rounds * quantum, None, taken)
 
-    def _part_of_a_round(self, room: int, taken: Counter[Lane]) -> None:
-        """Lanes have their turns until there is no room; each goes to the end of the ring, an idle one leaves it."""
-        for lane in list(self.deficits):
+    def _serve_in_order(self, lanes: Sequence[Lane], room: int, taken: Counter[Lane]) -> None:
+        """These have their turns until there is no room; each goes to the end of the ring, an idle one leaves
+        it."""
+        for lane in lanes:
             if room <= 0:
                 break
             if lane in self._quanta:
-                earns = self._quanta[lane] if self.deficits[lane] < 1 else 0
-                room -= self._serve(lane, earns, room, taken)
-                if self.deficits[lane] >= 1:
-                    break  # there is no room for the rest of what it has earned: it stays first
+                room -= self._serve(lane, self._quanta[lane], room, taken)
             deficit = self.deficits.pop(lane)
             if lane in self._quanta:
                 self.deficits[lane] = deficit

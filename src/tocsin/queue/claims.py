@@ -7,22 +7,27 @@ from uuid import UUID
 
 import msgspec
 
-from tocsin.db.pool import columns
+from tocsin.db.rows import arrays
 from tocsin.domain.errors import Unreadable
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import Instant
+from tocsin.queue.lanes import Lane
 from tocsin.queue.work import Work, work_of
+
+ClaimIdentity = tuple[int, Instant, int]
+"""Job, fire time and token."""
 
 
 class Claim(msgspec.Struct, gc=False):
     """A worker's right to one execution, and all it needs to run it. `target` and `policies` are JSON text,
-    None when the job was deleted meanwhile."""
+    None when the job was deleted meanwhile. The first fields are the columns of `claim_columns.sql`."""
 
     job_id: UUID
     fire_at: Instant
     tenant_id: int
     queue: str
     priority: int
+    route: str
     due_at: Instant
     run_at: Instant
     start_by: Instant | None
@@ -47,6 +52,8 @@ class Claim(msgspec.Struct, gc=False):
     """When it fired, if it had started before."""
     late_for: str | None = None
     """What held it back between its run time and its start, if that was long."""
+    worker_id: int | None = None
+    """The remote worker that runs it, if one does."""
     read: Work | None = None
     """What its text says to do, once it was read."""
 
@@ -54,6 +61,17 @@ class Claim(msgspec.Struct, gc=False):
     def key(self) -> ExecutionKey:
         """The execution's identity."""
         return ExecutionKey(self.job_id, self.fire_at)
+
+    @property
+    def identity(self) -> ClaimIdentity:
+        """Tells this claim from every other, also of the same execution. Of numbers alone: it is looked up
+        several times per call, and UUIDs are slow to hash."""
+        return self.job_id.int, self.fire_at, self.token
+
+    @property
+    def lane(self) -> Lane:
+        """Where it waited."""
+        return Lane(self.queue, self.priority, self.tenant_id, self.route)
 
     @property
     def work(self) -> Work:
@@ -85,12 +103,13 @@ ON_TIME: Final = LateReasons()
 
 
 class Overdue(msgspec.Struct):
-    """A claim whose deadline passed."""
+    """A claim whose deadline passed. The first fields are the columns of `overdue.sql`."""
 
     job_id: UUID
     fire_at: Instant
     token: int
     node_id: int
+    worker_id: int | None
     started_at: Instant | None
     attempt: int
     earlier_attempts: int
@@ -102,6 +121,7 @@ class Overdue(msgspec.Struct):
     limit_key: str | None
     tenant_id: int
     fired_at: Instant | None = None
+    """Always None: the database does not know whether the call went out. `finish_columns` reads the field."""
 
     @property
     def key(self) -> ExecutionKey:
@@ -119,13 +139,13 @@ class Overdue(msgspec.Struct):
         return self.overlap is not None and self.started_at is not None
 
 
-Held = Claim | Overdue
+AnyClaim = Claim | Overdue
 
 
 class Finish(msgspec.Struct, frozen=True, gc=False):
     """An execution is over: what history will say."""
 
-    claim: Held
+    claim: AnyClaim
     state: str
     finished_at: Instant
     outcome: str | None = None
@@ -134,8 +154,8 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
 
 
 class Again(msgspec.Struct, frozen=True, gc=False):
-    """An execution tries again: when, the record of the attempt that failed (None if no attempt was made, and then what it
-    waits for, if for anything but its time), and how it ends instead if it was asked to stop."""
+    """An execution tries again: when, the record of the attempt that failed (None if no attempt was made, and
+    then what it waits for, if for anything but its time), and how it ends instead if it was asked to stop."""
 
     claim: Claim
     run_at: Instant
@@ -145,7 +165,8 @@ class Again(msgspec.Struct, frozen=True, gc=False):
 
 
 class Requeue(msgspec.Struct, frozen=True):
-    """An overdue execution goes back: when it runs, and the record of the attempt that was lost, if one was."""
+    """An overdue execution goes back: when it runs, and the record of the attempt that was lost, if one
+    was."""
 
     claim: Overdue
     run_at: Instant
@@ -158,7 +179,8 @@ _by_fire = attrgetter("fire_at")
 
 
 def in_lock_order(claims: Iterable[Claim]) -> list[Claim]:
-    """Sorted as every statement takes its rows: see `PostgresQueue`. Three stable sorts, for keys that are compared in C."""
+    """Sorted as every statement takes its rows: see `docs/architecture.md`, "Lock order". Three stable sorts,
+    for keys that are compared in C."""
     ordered = sorted(claims, key=_by_fire)
     ordered.sort(key=by_job)
     if any(claim.overlap is not None for claim in ordered):
@@ -176,7 +198,7 @@ def sort_out(claims: Sequence[Claim]) -> tuple[list[Claim], list[tuple[Claim, Un
     readable, unreadable = [], []
     for claim in claims:
         try:
-            claim.read = work_of(claim.target, claim.policies, claim.overlap)
+            claim.read = _work_on_route(claim)
         except Unreadable as error:
             unreadable.append((claim, error))
         else:
@@ -184,9 +206,20 @@ def sort_out(claims: Sequence[Claim]) -> tuple[list[Claim], list[tuple[Claim, Un
     return readable, unreadable
 
 
-def keys_of(claims: Sequence[Held]) -> tuple[list[UUID], list[Instant], list[int]]:
-    """The columns that name claims in a statement: job, fire time, token."""
-    return [c.job_id for c in claims], [c.fire_at for c in claims], [c.token for c in claims]
+def _work_on_route(claim: Claim) -> Work:
+    work = work_of(claim.target, claim.policies, claim.overlap)
+    if claim.target is not None and work.route != claim.route:
+        raise Unreadable(f"it waited on the route {claim.route}, and its target goes by {work.route}")
+    return work
+
+
+def keys_of(claims: Sequence[AnyClaim]) -> dict[str, list[Any]]:
+    """The parameters that name claims in a statement."""
+    return {
+        "job_ids": [claim.job_id for claim in claims],
+        "fire_ats": [claim.fire_at for claim in claims],
+        "tokens": [claim.token for claim in claims],
+    }
 
 
 def why_late(claims: Sequence[Claim]) -> str | None:
@@ -194,12 +227,13 @@ def why_late(claims: Sequence[Claim]) -> str | None:
     return claims[0].late_for if claims else None
 
 
-def mark_started(claims: Sequence[Claim], rows: Iterable[Iterable[Any]]) -> list[Claim]:
+def mark_started(claims: Sequence[Claim], rows: Iterable[Any]) -> list[Claim]:
     """The claims that a start statement returned, with their start times."""
     started = []
-    for place, started_at in rows:
-        claims[place].started_at = started_at
-        started.append(claims[place])
+    for row in rows:
+        claim = claims[row["place"]]
+        claim.started_at = row["started_at"]
+        started.append(claim)
     return started
 
 
@@ -211,8 +245,12 @@ def without(claims: Sequence[Claim], some: Sequence[Claim]) -> list[Claim]:
     return [claim for claim in claims if id(claim) not in gone]
 
 
-def finish_columns(finishes: Sequence[Finish]) -> list[list[Any]]:
-    """The columns of `finish.sql`."""
+def finish_columns(finishes: Sequence[Finish]) -> dict[str, list[Any]]:
+    """The parameters of `finish.sql`."""
+    names = (
+        "job_ids", "fire_ats", "tokens", "states", "finished_ats", "outcomes", "reasons", "fingerprints", "versions",
+        "fired_ats",
+    )  # fmt: skip
     rows = [
         (
             finish.claim.job_id,
@@ -228,4 +266,4 @@ def finish_columns(finishes: Sequence[Finish]) -> list[list[Any]]:
         )
         for finish in finishes
     ]
-    return columns(rows, 10)
+    return arrays(names, rows)

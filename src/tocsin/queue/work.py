@@ -1,11 +1,11 @@
 """What a job's text says to do, read once, where executions enter this process.
 
-Jobs come as text and repeat, so equal texts share one `Work`. Everything that is parsed later is parsed here for the first
-time: a text that passes cannot fail in the middle of a batch. A text that does not was written by a newer version, and its
-execution is left to others; later versions may widen what a field allows, and never narrow it.
+Jobs come as text and repeat, so equal texts share one `Work`. Everything that is parsed later is parsed here
+for the first time: a text that passes cannot fail in the middle of a batch. A text that does not was written
+by a newer version, and its execution is left to others; later versions may widen what a field allows, and
+never narrow it.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -14,16 +14,15 @@ import msgspec
 from tocsin.domain.errors import Refused, Unreadable
 from tocsin.domain.instant import Span
 from tocsin.domain.policy import Limit, Overlap, Policies, Precision, check_policies
-from tocsin.domain.stored import reader
-from tocsin.domain.target import NoopTarget, Target, timeout_of
+from tocsin.domain.stored_job import read_policies as read_policies_unchecked
+from tocsin.domain.stored_job import read_target
+from tocsin.domain.target import NoopTarget, Target, route_of, timeout_of
 
 NO_LIMIT: Final = Limit("")
 _REMEMBERED: Final = 4096
 _LONGEST_REMEMBERED: Final = 4096
 """Characters: a long text is hardly ever another job's too, and is read each time."""
 _OVERLAPS: Final = frozenset(Overlap)
-_target: Callable[[str], Target] = reader(Target, "target")
-_policies: Callable[[str], Policies] = reader(Policies, "policies")
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -33,8 +32,10 @@ class Work(msgspec.Struct, frozen=True):
     policies: Policies
     timeout: Span
     """How long one call may take in all."""
-    calls: bool
-    """Whether there is something to call and wait for."""
+    route: str
+    """Who can run it."""
+    takes_place: bool
+    """Whether a call is waited for, and takes a place on the worker meanwhile."""
     exact: bool
     """Whether it asks for an exact instant."""
 
@@ -56,7 +57,7 @@ def work_of(target: str | None, policies: str | None, overlap: str | None) -> Wo
 @lru_cache(maxsize=_REMEMBERED)
 def read_policies(text: str) -> Policies:
     """Policies whose every field makes sense here. Raises `Unreadable`."""
-    policies = _policies(text)
+    policies = read_policies_unchecked(text)
     try:
         check_policies(policies)
     except Refused as error:
@@ -66,7 +67,7 @@ def read_policies(text: str) -> Policies:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _read(target_text: str, policies_text: str) -> Work:
-    return _work(_target(target_text), read_policies(policies_text))
+    return _work(read_target(target_text), read_policies(policies_text))
 
 
 def _work(target: Target, policies: Policies) -> Work:
@@ -78,7 +79,8 @@ def _work(target: Target, policies: Policies) -> Work:
         target,
         policies,
         timeout,
-        calls=not isinstance(target, NoopTarget),
+        route_of(target),
+        takes_place=not target.answers_at_once,
         exact=policies.precision is Precision.EXACT,
     )
 

@@ -1,10 +1,12 @@
 """Notices when the database's clock was set, and lets recurring jobs go on when an error of it was put right.
 
-While the clock is ahead, the planner takes the time in between for an outage: it skips fire times that have not come yet, and
-puts cursors behind them. When the clock is right again, those jobs would be silent until it gets there once more. So what was
-skipped under the wrong clock is taken back, and the cursors with it. What was called too early cannot be taken back.
+While the clock is ahead, the planner takes the time in between for an outage: it skips fire times that have
+not come yet, and puts cursors behind them. When the clock is right again, those jobs would be silent until it
+gets there once more. So what was skipped under the wrong clock is taken back, and the cursors with it. What
+was called too early cannot be taken back.
 
-Every scheduler watches, and logs; the one that leases shard 0 takes back. It does so only for a jump ahead that it has seen itself.
+Every scheduler watches, and logs; the one that leases shard 0 takes back. It does so only for a jump ahead
+that it has seen itself.
 """
 
 from collections.abc import Callable

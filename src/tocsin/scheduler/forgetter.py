@@ -1,8 +1,10 @@
-"""Forgets what is over, at the rate at which it ends: jobs of days that retention drops, expired keys, and what sweeps find.
+"""Forgets what is over, at the rate at which it ends: jobs of days that retention drops, expired keys, and
+what sweeps find.
 
-Forgetting never hurries at the cost of what fires. It is done in batches of about a thousand rows, one at a time, and after each
-batch it rests for a multiple of what the batch took: on a busy database batches are slow, and the rests grow with them. The
-more days wait to be walked, the shorter are the rests, because what ends has to go.
+Forgetting never hurries at the cost of what fires. It is done in batches of about a thousand rows, one at a
+time, and after each batch it rests for a multiple of what the batch took: on a busy database batches are
+slow, and the rests grow with them. The more days wait to be walked, the shorter are the rests, because what
+ends has to go.
 
 Each errand has its own time. One that fails is put off, and the others go on.
 """
@@ -114,8 +116,8 @@ class _Keys:
 
 
 class _Sweep:
-    """A table that is swept from its first block to its last, and an hour later again. The first time it begins anywhere, so
-    that nodes which never lead for long do not all sweep the same part."""
+    """A table that is swept from its first block to its last, and an hour later again. The first time it
+    begins anywhere, so that nodes which never lead for long do not all sweep the same part."""
 
     def __init__(self, store: ForgettingStore, table: str) -> None:
         self._store = store

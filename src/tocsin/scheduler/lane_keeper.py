@@ -1,11 +1,12 @@
-"""Has lanes removed that nothing used for an hour: tenants and queues come and go, and every look probes every lane."""
+"""Has lanes removed that nothing used for an hour: tenants and queues come and go, and every look probes
+every lane."""
 
 from typing import Final
 
 import structlog
 
 from tocsin.domain.instant import SECOND, Instant
-from tocsin.queue.unused_lanes import UnusedLanes
+from tocsin.queue.claiming.unused_lanes import UnusedLanes
 from tocsin.scheduler.leaser import Leases
 from tocsin.service import AGAIN_NOW, Report
 

@@ -27,7 +27,8 @@ from tocsin.telemetry import Telemetry
 _MARGIN: Final = 0.1  # of the ttl
 _JUST_AFTER: Final = 20 * MILLISECOND
 _CLOCK_EVERY: Final = 4
-"""A renewal waits for the disk, which makes it a poor look at the clock: before every so many there is one for that alone."""
+"""A renewal waits for the disk, which makes it a poor look at the clock: before every so many there is one
+for that alone."""
 _log = structlog.get_logger()
 
 

@@ -18,7 +18,7 @@ from tocsin.domain.blackout import Range
 from tocsin.domain.errors import OwnershipLost, Refused, Unreadable
 from tocsin.domain.ids import job_text
 from tocsin.domain.instant import MINUTE, SECOND, Instant, Span
-from tocsin.domain.missed import Missed
+from tocsin.domain.misfire import Missed
 from tocsin.domain.planning import Plan, Terms, plan_in_slices, terms_of
 from tocsin.domain.schedule import rule_of
 from tocsin.failpoints import Failpoints
@@ -34,8 +34,8 @@ _DECIDED_PER_TURN: Final = 500  # fire times that are decided in a few milliseco
 _LATE: Final = MINUTE
 """Jobs whose cursor lies further back than this are read after all others."""
 _LATE_REST: Final = 20
-"""A look for late jobs that found none is not repeated before so many times as long as it took. It may take seconds: all fires
-since somebody's open transaction began have left something to walk over."""
+"""A look for late jobs that found none is not repeated before so many times as long as it took. It may take
+seconds: all fires since somebody's open transaction began have left something to walk over."""
 _LONGEST_REST: Final = 60.0
 _log = structlog.get_logger()
 
@@ -111,8 +111,8 @@ class Planner:
     ) -> list[tuple[DueJob, Plan]]:
         """Plans for as many jobs as fit into one write.
 
-        The same process fires what is due: others have their turn every few milliseconds, however much there is
-        to catch up. A herd of equal jobs is planned once.
+        The same process fires what is due: others have their turn every few milliseconds, however much there
+        is to catch up. A herd of equal jobs is planned once.
         """
         plans: list[tuple[DueJob, Plan]] = []
         known: dict[Hashable, Plan] = {}
@@ -139,11 +139,12 @@ class Planner:
         known: dict[Hashable, Plan],
         now: Instant,
     ) -> tuple[Plan | None, int]:
-        """The plan of one job and how many fire times were decided for it; none if it has to be left to newer nodes. A defect
-        that shows with one job is that job's: it is passed over for a while, and its shard goes on."""
+        """The plan of one job and how many fire times were decided for it; none if it has to be left to newer
+        nodes. A defect that shows with one job is that job's: it is passed over for a while, and its shard
+        goes on."""
         try:
             terms = self._terms(job, calendars, missed)
-            alike = (job.schedule, job.cursor, terms.misfire, terms.fires_left, terms.slot, terms.planned)
+            alike = (job.schedule, job.cursor, terms.misfire, terms.fires_left, terms.offset, terms.planned)
             decided = None if job.schedule.exclude else known.get(alike)
             if decided is not None:
                 return decided, 0

@@ -2,25 +2,32 @@
 
 A claim has a deadline on the database's clock. Past it the claim is void: an execution that had not started
 goes back as it was, one that had started counts as a lost attempt and is retried by the job's policy or dies.
-What a worker held for later need not wait for that: once its node has left the fleet, whatever it has not started goes
-back at once, and should it come back to life, the token refuses its start.
-The rows are locked from the look at the deadline to the write, so of several reclaimers, or a reclaimer and a
-worker that settles at the last moment, exactly one succeeds.
+What a worker held for later need not wait for that: once its node has left the fleet, whatever it has not
+started goes back at once, and should it come back to life, the token refuses its start. The rows are locked
+from the look at the deadline to the write, so of several reclaimers, or a reclaimer and a worker that settles
+at the last moment, exactly one succeeds.
 """
 
 import random
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
+from uuid import UUID
 
-import msgspec
 import structlog
 
 from tocsin.domain.errors import Unreadable
-from tocsin.domain.instant import MILLISECOND, SECOND, Instant, has_passed
-from tocsin.domain.outcome import Attempt, Outcome, TryAgain, Verdict, decide, fingerprint
-from tocsin.domain.policy import Policies, Retry
+from tocsin.domain.ids import execution_text
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant, format_span, has_passed, parse_span
+from tocsin.domain.lifecycle import State
+from tocsin.domain.outcome import Outcome, Verdict
+from tocsin.domain.policy import TIMEOUT, Policies
+from tocsin.domain.settling import Ended, Retried, Tried, record_of, settle
+from tocsin.domain.target import DEFAULT_TIMEOUT
 from tocsin.failpoints import Failpoints
+from tocsin.queue.claiming.holding import GRACE
 from tocsin.queue.claims import Finish, Overdue, Requeue
-from tocsin.queue.postgres import PostgresQueue
+from tocsin.queue.reclaiming.reclaiming import Reclaiming
+from tocsin.queue.slots.healing import Healing
 from tocsin.queue.work import read_policies
 from tocsin.scheduler.leaser import Leases
 from tocsin.service import AGAIN_NOW, Report
@@ -32,6 +39,12 @@ _SHORTEST: Final = 200 * MILLISECOND
 _LOST: Final = "the worker was lost: its claim passed the deadline"
 _GUARD_SHARD: Final = 0
 _log = structlog.get_logger()
+PauseLost = Callable[[int, UUID, int, str], Awaitable[bool]]
+"""Tenant, job, its version, and the error of an execution of it that failed for good."""
+
+
+async def _pause_none(_: int, __: UUID, ___: int, ____: str) -> bool:
+    return False
 
 
 class Reclaimer:
@@ -41,19 +54,23 @@ class Reclaimer:
 
     def __init__(
         self,
-        queue: PostgresQueue,
+        reclaiming: Reclaiming,
+        healing: Healing,
         leases: Leases,
         telemetry: Telemetry,
         failpoints: Failpoints,
         *,
         claim_ttl: float,
+        pause_lost: PauseLost = _pause_none,
     ) -> None:
         # A claim made right after a look is not overdue before the next one.
         self.interval = claim_ttl / 4
-        self._queue = queue
+        self._reclaiming = reclaiming
+        self._healing = healing
         self._leases = leases
         self._telemetry = telemetry
         self._failpoints = failpoints
+        self._pause_lost = pause_lost
         self._healed_at: Instant = 0
         self._workers: frozenset[int] = frozenset()
 
@@ -65,16 +82,18 @@ class Reclaimer:
         if released := await self._release_lost():
             return Report(done=released, again_at=AGAIN_NOW)
         if has_passed(_HEAL_EVERY, self._healed_at, now):
-            await self._queue.heal()
+            await self._healing.heal()
             self._healed_at = now
         next_look = now + round(self.interval * SECOND)
-        soonest = await self._queue.soonest_deadline(now, until=next_look)
+        soonest = await self._reclaiming.soonest_deadline(now, until=next_look)
         if soonest is None:
             return Report(again_at=next_look)
         if soonest > now:  # not so often that a busy fleet's moving deadlines matter
             return Report(again_at=max(soonest, now + _SHORTEST))
-        requeued, ended = await self._queue.reclaim(_BATCH, lambda overdue: _judge(overdue, now))
+        dead: list[Overdue] = []
+        requeued, ended = await self._reclaiming.reclaim(_BATCH, lambda overdue: _judge(overdue, now, dead))
         await self._failpoints.reach("reclaimer.wrote")
+        await self._pause_failing(dead)
         if not requeued + ended:
             return Report(again_at=now + _SHORTEST)  # somebody else has them
         self._healed_at = 0  # the slots of those that ran them
@@ -82,13 +101,22 @@ class Reclaimer:
         _log.warning("claims.reclaimed", requeued=requeued, ended=ended)
         return Report(done=requeued + ended, again_at=AGAIN_NOW)
 
+    async def _pause_failing(self, dead: Sequence[Overdue]) -> None:
+        """A worker that vanishes time and again with a job may do so because of the job."""
+        for job in {overdue.job_id: overdue for overdue in dead}.values():
+            if job.version is None or not _pauses(job):
+                continue
+            if await self._pause_lost(job.tenant_id, job.job_id, job.version, _LOST):
+                _log.warning("job.paused_failing", execution=execution_text(job.key))
+
     async def _release_lost(self) -> int:
-        """Give back what vanished workers held for later: when one has left, and when this node has become the guard."""
+        """Give back what vanished workers held for later: when one has left, and when this node has become
+        the guard."""
         alive = self._leases.workers
         if not alive or (self._workers and self._workers <= alive):
             self._workers = alive
             return 0
-        released = await self._queue.release_lost(_BATCH)
+        released = await self._reclaiming.release_lost(_BATCH)
         await self._failpoints.reach("reclaimer.released")
         if released:
             _log.warning("claims.released", count=released)
@@ -98,28 +126,55 @@ class Reclaimer:
         return released
 
 
-def _judge(overdue: Overdue, now: Instant) -> Requeue | Finish:
+def _judge(overdue: Overdue, now: Instant, dead: list[Overdue]) -> Requeue | Finish:
+    """What becomes of it. Those that fail for good by that are added to `dead`. Started does not mean called:
+    an armed execution, or one in line for its host, has `started_at` too, and nobody knows whether the call
+    went out."""
     if overdue.started_at is None:
         return Requeue(overdue, now, None)
-    verdict = Verdict.CANCELLED if overdue.cancel_requested else Verdict.LOST
-    outcome = Outcome(verdict, error=_LOST)
-    attempts_made = overdue.attempt - overdue.earlier_attempts
-    retry = _retry_of(overdue)
-    decision = decide(outcome, retry, attempts_made, now, random.random()) if retry else TryAgain(now)
-    if isinstance(decision, TryAgain):
-        record = Attempt(overdue.attempt, verdict, overdue.started_at, now, overdue.node_id, _LOST)
-        # A lost worker is no fault of the target: the next attempt need not wait.
-        return Requeue(overdue, now, msgspec.json.encode(record).decode())
-    return Finish(
-        overdue, decision.state, now, msgspec.json.encode(outcome).decode(), _LOST, fingerprint(_LOST)
+    policies = _policies_of(overdue)
+    outcome = _outcome_of(overdue, policies, now)
+    counted = overdue.attempt - overdue.earlier_attempts
+    tried = Tried(overdue.attempt, counted, overdue.started_at, now, overdue.node_id, overdue.worker_id)
+    decided = settle(tried, outcome, policies.retry, random.random()) if policies else None
+    if isinstance(decided, Ended):
+        if decided.state == State.DEAD:
+            dead.append(overdue)
+        return Finish(overdue, decided.state, now, decided.outcome, decided.reason, decided.fingerprint)
+    # A lost worker is no fault of the target: the next attempt need not wait.
+    at = decided.run_at if isinstance(decided, Retried) and outcome.verdict is Verdict.TIMED_OUT else now
+    return Requeue(overdue, at, record_of(tried, outcome))
+
+
+def _pauses(overdue: Overdue) -> bool:
+    policies = _policies_of(overdue)
+    return policies is not None and policies.pause_after is not None
+
+
+def _outcome_of(overdue: Overdue, policies: Policies | None, now: Instant) -> Outcome:
+    """Of a remote worker that is past its time: it may live, and was not allowed to go on."""
+    if overdue.cancel_requested:
+        return Outcome(Verdict.CANCELLED, error=_LOST)
+    timeout = (
+        DEFAULT_TIMEOUT
+        if policies is None or policies.timeout is None
+        else parse_span(policies.timeout, "timeout")
     )
+    started_at = overdue.deadline_at if overdue.started_at is None else overdue.started_at
+    if overdue.worker_id is not None and now >= started_at + timeout + GRACE:
+        return Outcome(
+            Verdict.TIMED_OUT,
+            error=f"the worker did not end it within {format_span(timeout)}",
+            failure=TIMEOUT,
+        )
+    return Outcome(Verdict.LOST, error=_LOST)
 
 
-def _retry_of(overdue: Overdue) -> Retry | None:
-    """None if this version cannot read it: then another attempt is the way to lose nothing."""
+def _policies_of(overdue: Overdue) -> Policies | None:
+    """None if this version cannot read them: then another attempt is the way to lose nothing."""
     if overdue.policies is None:
-        return Policies().retry
+        return Policies()
     try:
-        return read_policies(overdue.policies).retry
+        return read_policies(overdue.policies)
     except Unreadable:
         return None

@@ -1,8 +1,8 @@
 """Makes tomorrow's partitions and drops those that retention no longer keeps.
 
-Days are dropped first: whatever hinders the making must not let the disk fill up. Both need locks that a long reader of
-history may be in the way of. Then they are tried again minutes later, not at once, because each try holds up what settles
-for as long as it waits.
+Days are dropped first: whatever hinders the making must not let the disk fill up. Both need locks that a long
+reader of history may be in the way of. Then they are tried again minutes later, not at once, because each try
+holds up what settles for as long as it waits.
 """
 
 from typing import Final
@@ -53,6 +53,7 @@ class Retention:
     async def _tend(self, now: Instant) -> int:
         dropped = await self._history.drop_partitions(now, self._days)
         dropped += await self._history.drop_partitions(now, self._audit_days, "audit")
+        dropped += await self._history.drop_partitions(now, self._days, "attempt_logs")
         made = await self._history.make_partitions(now)
         if made or dropped:
             _log.info("history.tidied", partitions_made=made, partitions_dropped=dropped)

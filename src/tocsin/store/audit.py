@@ -1,11 +1,11 @@
 """The audit log: who changed what, when, from where. Append-only, in daily partitions.
 
-Entries about a job or an execution are written inside the transaction that changes it, by a watch that compares
-it before and after: the log cannot say what did not happen, nor miss what did. Creations are written by the very
-statement that creates (`define_jobs`). Whatever is neither is written right after it was done.
+Entries about a job or an execution are written inside the transaction that changes it, by a watch that
+compares it before and after: the log cannot say what did not happen, nor miss what did. Creations are written
+by the very statement that creates (`define_jobs`). Whatever is neither is written right after it was done.
 
-A job is named by ``job:<uuid>``: that costs the statement of creations less than the text users know, and is turned
-into it when read.
+A job is named by ``job:<uuid>``: that costs the statement of creations less than the text users know, and is
+turned into it when read.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,10 @@ import msgspec
 from tocsin.db.conditions import Conditions
 from tocsin.db.pool import Database, Record, Session, columns
 from tocsin.domain.audit import SYSTEM, Mask, Origin
+from tocsin.domain.cells import CELL
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text, parse_job_text
 from tocsin.domain.instant import MILLISECOND, MINUTE, Instant
-from tocsin.store.statements import CELL, sql
+from tocsin.store.statements import sql
 
 JOBS_CREATED: Final = "job.create_batch"
 _JOB: Final = "job:"
@@ -88,7 +89,8 @@ class AuditStore:
         job_id = _job_of(where.object)
         if job_id is None:
             return await self._page(tenant_id, "true", where, after, limit)
-        # By object, the index knows all but creations; a job's creation is where its id says, and older than the rest.
+        # By object, the index knows all but creations; a job's creation is where its id says, and older than
+        # the rest.
         rows = await self._page(tenant_id, "a.action <> 'job.create'", where, after, limit)
         created = (job_id.int >> 80) * MILLISECOND
         first, last = created - _CREATED_BEFORE, created + _CREATED_AFTER
@@ -168,8 +170,8 @@ class Watch:
 
 
 class JobWatch(Watch):
-    """Watches a job. The first look does not lock it, so that the change keeps its own order of locks: should another
-    change come in between, `before` is from before both, and the versions tell."""
+    """Watches a job. The first look does not lock it, so that the change keeps its own order of locks: should
+    another change come in between, `before` is from before both, and the versions tell."""
 
     def __init__(self, tenant_id: int, origin: Origin, action: str, job_id: UUID) -> None:
         super().__init__(tenant_id, origin, action, job_object(job_id))

@@ -10,15 +10,16 @@ import msgspec
 from tocsin.db.pool import Database, Record, Session
 from tocsin.db.turns import pass_turns
 from tocsin.domain.backfill import Mode, Order, fires_of, next_step
+from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Conflict, NotFound, Refused
 from tocsin.domain.instant import SECOND, Instant, Span
 from tocsin.domain.job import CATCH_UP_PRIORITY
+from tocsin.domain.stored_job import read_schedule
 from tocsin.store.calendars import blackouts_of
 from tocsin.store.executions import hold_executions
 from tocsin.store.jobs import no_job
 from tocsin.store.repeats import Once, take_key
-from tocsin.store.statements import CELL, sql
-from tocsin.store.stored_job import read_schedule
+from tocsin.store.statements import sql
 from tocsin.store.unread import Unread
 
 _IDLE: Final[Span] = SECOND

@@ -1,11 +1,13 @@
 """Removes rows that say nothing any more, a small batch at a time.
 
-Jobs end by the million, among pending ones by the billion, so nothing may search for them. But the day that they ended on
-knows them all: before a day of history is dropped, it is walked from its first block to its last, and the jobs that ended on
-it go. How far it was walked stands in `day_walks`, written with what was removed; a day that was walked may be dropped.
+Jobs end by the million, among pending ones by the billion, so nothing may search for them. But the day that
+they ended on knows them all: before a day of history is dropped, it is walked from its first block to its
+last, and the jobs that ended on it go. How far it was walked stands in `day_walks`, written with what was
+removed; a day that was walked may be dropped.
 
-What no day knows is found by sweeps: some blocks of a table at a time, round and round. They need no index, and so nothing
-that writes to these tables pays for them. Tables that users fill (tenants, calendars, secrets) are theirs to tidy.
+What no day knows is found by sweeps: some blocks of a table at a time, round and round. They need no index,
+and so nothing that writes to these tables pays for them. Tables that users fill (tenants, calendars, secrets)
+are theirs to tidy.
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -14,8 +16,9 @@ from typing import Any, Final
 import msgspec
 
 from tocsin.db.pool import Database
+from tocsin.domain.cells import CELL
 from tocsin.domain.instant import DAY, Instant, from_datetime, to_datetime
-from tocsin.store.statements import CELL, sql
+from tocsin.store.statements import sql
 
 BLOCKS: Final = 32
 """Of a day in one batch: about a thousand rows."""
@@ -25,8 +28,12 @@ SWEPT: Final = {
     "slots": 32,
     "limit_rates": 32,
     "backfills": 32,
+    "queue_pauses": 32,
+    "operations": 32,
     "dashboard_sessions": 32,
     "api_keys": 32,
+    "tallies": 32,
+    "workers": 32,
 }
 """Tables, and how many blocks a batch has. Of a job that seems to be over all days of history are asked."""
 
@@ -104,7 +111,8 @@ class ForgettingStore:
         return Batch(len(rows), more=len(rows) == KEYS), low_mark
 
     async def sweep(self, table: str, block: int, now: Instant, mark: int | None) -> int:
-        """Forget what is over in the blocks of a table from `block` on. Returns how much. Slots are judged by `mark`: see the statement."""
+        """Forget what is over in the blocks of a table from `block` on. Returns how much. Slots are judged by
+        `mark`: see the statement."""
         if table == "slots" and mark is None:
             return 0
         since: dict[str, Any] = {
@@ -112,6 +120,7 @@ class ForgettingStore:
             "dashboard_sessions": now,
             "slots": mark,
             "api_keys": now - self._audit_days * DAY,
+            "workers": now - DAY,
         }
         horizon = since.get(table, now - self._days * DAY)
         return len(

@@ -1,10 +1,11 @@
 """The days of the append-only tables: made ahead, dropped whole.
 
-Each day is one transaction, so that a day that cannot be made or dropped now keeps no other from it. Making a day locks the
-default partition, dropping one locks the whole table, and whatever reads history for long, as a backup does, is in the way of
-both; everything that settles would then stand in line behind us. So a lock is waited for no longer than a settlement may be
-held up, and `Unavailable` says: not now, come again in some minutes. Nothing here is urgent, because a row whose day is
-missing goes into the default partition, and moves when its day is made.
+Each day is one transaction, so that a day that cannot be made or dropped now keeps no other from it. Making a
+day locks the default partition, dropping one locks the whole table, and whatever reads history for long, as a
+backup does, is in the way of both; everything that settles would then stand in line behind us. So a lock is
+waited for no longer than a settlement may be held up, and `Unavailable` says: not now, come again in some
+minutes. Nothing here is urgent, because a row whose day is missing goes into the default partition, and moves
+when its day is made.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,14 +17,15 @@ import structlog
 from tocsin.db.pool import Database, DatabaseError
 from tocsin.domain.instant import DAY, Instant, to_datetime
 
-_KEY_OF: Final = {"history": "finished_at", "audit": "at"}
+_KEY_OF: Final = {"history": "finished_at", "audit": "at", "attempt_logs": "at"}
 _DAYS_AHEAD: Final = 7
 _WAIT_FOR_WALK: Final = timedelta(days=7)
 """How much longer a day is kept at most when its jobs are not forgotten."""
 _LOCK_TIMEOUT_MS: Final = 50
 _OVERDUE: Final = timedelta(days=2)
 _LOCK_TIMEOUT_WHEN_OVERDUE_MS: Final = 1000
-"""On a slow disk settlements may always take longer than the short timeout; then the disk must not fill up."""
+"""On a slow disk settlements may always take longer than the short timeout; then the disk must not fill
+up."""
 _MOVING_SECONDS: Final = 3600
 """Rows of a day that nobody made in time may be many."""
 _log = structlog.get_logger()
@@ -36,7 +38,8 @@ class HistoryStore:
         self._database = database
 
     async def make_partitions(self, now: Instant) -> int:
-        """Make sure that today, the coming days, yesterday, and days of which there are rows already have partitions."""
+        """Make sure that today, the coming days, yesterday, and days of which there are rows already have
+        partitions."""
         today = to_datetime(now).date()
         wanted = [today + timedelta(days=number) for number in (*range(_DAYS_AHEAD + 1), -1)]
         made = 0
@@ -112,7 +115,8 @@ class HistoryStore:
         return [row["day"] for row in rows]
 
     async def _days_of_strays(self, table: str) -> list[date]:
-        """Days of which there are rows in the default partition. It is empty, but for a few rows after trouble."""
+        """Days of which there are rows in the default partition. It is empty, but for a few rows after
+        trouble."""
         async with self._database.transaction() as session:
             await session.execute(_PATIENTLY)
             rows = await session.fetch(

@@ -1,4 +1,4 @@
-"""Jobs: define, find, read. Changes to a job that exists are in `control`."""
+"""Jobs: define, read. Lists of them are in `job_listing`, changes to a job that exists in `control`."""
 
 from collections.abc import Collection, Sequence
 from functools import lru_cache
@@ -7,16 +7,16 @@ from uuid import UUID
 
 import msgspec
 
-from tocsin.db.conditions import Conditions, containing
 from tocsin.db.pool import Database, Record, Session, acting_tenants, columns
 from tocsin.domain.audit import Origin
+from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Conflict, NotFound, Refused
 from tocsin.domain.ids import job_text
 from tocsin.domain.instant import MILLISECOND, Instant
 from tocsin.domain.job import Definition
 from tocsin.domain.policy import Policies
 from tocsin.store.repeats import Once, leave_keys, take_keys
-from tocsin.store.statements import CELL, sql
+from tocsin.store.statements import sql
 
 TAG_SEPARATOR: Final = "\x1f"
 _NEAR: Final = 2_500 * MILLISECOND
@@ -46,22 +46,6 @@ Keyed: TypeAlias = tuple[NewJob, Once | None]
 """A job and the idempotency key that it is created under."""
 
 
-class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a listing is narrowed to. Ranges include their start and exclude their end."""
-
-    state: str | None = None
-    kind: str | None = None
-    queue: str | None = None
-    tags: tuple[str, ...] = ()
-    any_tag: bool = False
-    name: str | None = None
-    target: str | None = None
-    created_from: Instant | None = None
-    created_to: Instant | None = None
-    next_fire_from: Instant | None = None
-    next_fire_to: Instant | None = None
-
-
 class JobStore:
     """Jobs of all tenants; every method names the tenant it acts for."""
 
@@ -69,13 +53,13 @@ class JobStore:
         self._database = database
 
     async def define(self, jobs: Sequence[NewJob], now: Instant, *, one_request: bool = False) -> set[UUID]:
-        """Write jobs in one statement. Returns those refused because their name is taken. Jobs of one request are
-        one entry in the audit log."""
+        """Write jobs in one statement. Returns those refused because their name is taken. Jobs of one request
+        are one entry in the audit log."""
         return await _define(self._database, jobs, now, one_request=one_request)
 
     async def define_under(self, jobs: Sequence[Keyed], now: Instant) -> set[UUID]:
-        """Write jobs of one request, each under its idempotency key if it has one. Returns those whose names are taken;
-        `Repeated` if a key is, and then nothing was written."""
+        """Write jobs of one request, each under its idempotency key if it has one. Returns those whose names
+        are taken; `Repeated` if a key is, and then nothing was written."""
         if not any(once for _, once in jobs):
             return await _define(self._database, [job for job, _ in jobs], now, one_request=True)
         async with self._database.transaction() as session:
@@ -113,8 +97,8 @@ class JobStore:
     async def planned(
         self, tenant_id: int, job_id: UUID, after: Instant
     ) -> tuple[Instant | None, list[Instant]]:
-        """The first fire time of a recurring job that is not planned yet, and when those run that are and have a fire
-        time after `after`."""
+        """The first fire time of a recurring job that is not planned yet, and when those run that are and
+        have a fire time after `after`."""
         rows = await self._database.fetch(
             "SELECT j.next_fire_at, e.due_at FROM jobs j LEFT JOIN executions e ON e.cell = j.cell AND e.job_id = j.id"
             " AND e.cause = 'schedule' AND e.started_at IS NULL AND e.attempt = 1 AND e.fire_at > $4"
@@ -162,36 +146,6 @@ class JobStore:
             raise no_job(job_id)
         return row
 
-    async def list(self, tenant_id: int, where: JobFilter, before: UUID | None, limit: int) -> list[Record]:
-        """A page, newest first, of jobs older than `before`."""
-        inner = Conditions()
-        inner.add("j.tenant_id = {}", tenant_id)
-        inner.add("j.id < {}", before)
-        inner.add("j.kind = {}", where.kind)
-        inner.add("j.queue = {}", where.queue)
-        inner.add(
-            # The second condition is the index's own: the planner does not find out by itself that it holds.
-            f"j.tags {'&&' if where.any_tag else '@>'} {{}}::text[] AND j.tags <> '{{{{}}}}'",
-            list(where.tags) or None,
-        )
-        inner.add("lower(j.name) LIKE {}", containing(where.name))
-        inner.add("j.target ->> 'kind' = {}", where.target)
-        inner.add("j.created_at >= {}", where.created_from)
-        inner.add("j.created_at < {}", where.created_to)
-        outer = Conditions(after=inner)
-        outer.add("state = {}", where.state)
-        outer.add("next_fire_at >= {}", where.next_fire_from)
-        outer.add("next_fire_at < {}", where.next_fire_to)
-        job_columns = sql("job_columns")
-        if where.name is not None or where.tags:
-            job_columns = job_columns.replace("FROM jobs j", "FROM own_jobs j")  # its indexes work for these
-        return await self._database.fetch(
-            f"SELECT * FROM ({job_columns} WHERE {inner} ORDER BY j.id DESC) AS page"  # noqa: S608
-            f" WHERE {outer} ORDER BY id DESC LIMIT {limit:d}",
-            *inner.values,
-            *outer.values,
-        )
-
 
 class _TakenNames(Exception):
     def __init__(self, ids: set[UUID]) -> None:
@@ -205,7 +159,8 @@ async def _define(
     values = columns([_row(job, now) for job in jobs], 19)
     values = [_shortened(column, nullable=place in _NULLABLE) for place, column in enumerate(values)]
     origin = [column[:1] for column in values[15:18]] if one_request else values[15:18]
-    # A request's own tenant, so that the policies judge the jobs by it; the jobs' tenants where many share a batch.
+    # A request's own tenant, so that the policies judge the jobs by it; the jobs' tenants where many share a
+    # batch.
     tenants = acting_tenants() or ",".join(map(str, sorted({job.tenant_id for job in jobs})))
     rows = await session.fetch(
         sql("define_jobs"), CELL, *values[:15], _notice(jobs, now), tenants, *origin, values[18], one_request
@@ -224,8 +179,8 @@ async def _define_under(session: Session, jobs: Sequence[Keyed], now: Instant) -
 
 
 def _shortened(column: list[Any], *, nullable: bool) -> list[Any]:
-    """What must be sent of a column: `unnest` fills up with NULL, and the statement, where there can be none, with
-    the first value."""
+    """What must be sent of a column: `unnest` fills up with NULL, and the statement, where there can be none,
+    with the first value."""
     if nullable:
         return column if any(value is not None for value in column) else []
     return column[:1] if column.count(column[0]) == len(column) else column

@@ -14,6 +14,7 @@ import msgspec
 from tocsin.db.migrations import newest_known
 from tocsin.db.pool import Database, Record
 from tocsin.domain.errors import OwnershipLost
+from tocsin.domain.fleet_changes import Fleet, Lease, Member
 from tocsin.domain.instant import Instant
 from tocsin.store.statements import sql
 
@@ -27,7 +28,7 @@ class Renewal(msgspec.Struct, frozen=True):
     now: Instant
     schedulers: int
     workers: list[int]
-    """The live workers' node ids."""
+    """The node ids of live workers, and of gateways that remote workers use."""
     shards: int
     free: int
     held: dict[int, int]
@@ -59,17 +60,19 @@ class LeaseStore:
         node_id: int | None = None,
         *,
         queues: Sequence[str] = (),
+        routes: Sequence[str] = (),
     ) -> int:
-        """Join the fleet, or rejoin it under the id held before. A worker names the queues it serves, if not all.
+        """Join the fleet, or rejoin it under the id held before. A worker names the routes it serves, and its
+        queues if those are not all.
 
-        An id is never used again by another node. The sequence alone would not see to that: a database that was restored
-        from a backup gives its numbers once more, while nodes from before go on. So a part of each id is random, and the
-        whole stays below 2**53, which is what readers of JSON can tell apart.
+        An id is never used again by another node. The sequence alone would not see to that: a database that
+        was restored from a backup gives its numbers once more, while nodes from before go on. So a part of
+        each id is random, and the whole stays below 2**53, which is what readers of JSON can tell apart.
         """
         row = await self._database.one(
-            "INSERT INTO nodes (id, name, roles, version, expires_at, schema, queues)"
+            "INSERT INTO nodes (id, name, roles, version, expires_at, schema, queues, routes)"
             " VALUES (coalesce($5, nextval('node_ids') << 24 | floor(random() * (1 << 24))::bigint), $1, $2, $3,"
-            " tocsin_now() + $4::interval, $6, $7)"
+            " tocsin_now() + $4::interval, $6, $7, $8)"
             " ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at"
             " RETURNING id, pg_notify('tocsin', 'shards')",
             name,
@@ -79,8 +82,21 @@ class LeaseStore:
             node_id,
             self._newest,
             list(queues),
+            list(routes),
         )
         return int(row["id"])
+
+    async def note_routes(self, node_id: int, routes: Sequence[str]) -> None:
+        """Which routes a node serves has changed."""
+        await self._database.execute("UPDATE nodes SET routes = $2 WHERE id = $1", node_id, list(routes))
+
+    async def serves(self, route: str) -> bool:
+        """Whether a live worker serves a route."""
+        row = await self._database.one(
+            "SELECT EXISTS (SELECT FROM nodes WHERE expires_at > tocsin_now() AND $1 = ANY (routes)) AS served",
+            route,
+        )
+        return bool(row["served"])
 
     async def renew(self, node_id: int, stats: str) -> Renewal:
         """Heartbeat: stay in the fleet, keep the leases that have not expired."""
@@ -134,4 +150,21 @@ class LeaseStore:
             "SELECT s.shard, s.epoch, CASE WHEN s.expires_at > tocsin_now() THEN s.owner END AS owner, n.name AS node,"
             " CASE WHEN s.owner IS NOT NULL THEN s.expires_at END AS expires_at"
             " FROM shards s LEFT JOIN nodes n ON n.id = s.owner AND s.expires_at > tocsin_now() ORDER BY s.shard"
+        )
+
+    async def fleet(self) -> Fleet:
+        """Nodes and shards at one moment, in one statement."""
+        row = await self._database.one(sql("fleet"))
+        nodes = zip(
+            row["names"] or (),
+            map(str.split, row["roles"] or ()),
+            row["alive"] or (),
+            row["seen"] or (),
+            strict=True,
+        )
+        leases = zip(row["owners"], row["epochs"], strict=True)
+        return Fleet(
+            row["now"],
+            {node_id: Member(*node) for node_id, node in zip(row["ids"] or (), nodes, strict=True)},
+            {shard: Lease(*lease) for shard, lease in zip(row["shards"], leases, strict=True)},
         )

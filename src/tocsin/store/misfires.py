@@ -1,11 +1,13 @@
 """What becomes of executions that were planned in time and have been missed.
 
-A worker that is about to start one finds that its grace is over, and asks here. Everything that the job has missed is decided at
-once, by the same rule as in planning (`domain.missed`), whoever has claimed it: which runs late depends on what else was missed.
-The job is locked meanwhile, against the planner, other workers and users. Where the planner itself has fallen behind with the job
-there is more that was missed than was ever planned; such jobs are left to it, and it takes what was planned along.
+A worker that is about to start one finds that its grace is over, and asks here. Everything that the job has
+missed is decided at once, by the same rule as in planning (`domain.misfire`), whoever has claimed it: which
+runs late depends on what else was missed. The job is locked meanwhile, against the planner, other workers and
+users. Where the planner itself has fallen behind with the job there is more that was missed than was ever
+planned; such jobs are left to it, and it takes what was planned along.
 
-Nothing is started here. What runs goes into the catch-up lane, what does not run goes to history, and both at once or not at all.
+Nothing is started here. What runs goes into the catch-up lane, what does not run goes to history, and both at
+once or not at all.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,14 +20,15 @@ import msgspec
 
 from tocsin.db.pool import Database, Record, Session, columns
 from tocsin.db.turns import pass_turns
+from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Unreadable
 from tocsin.domain.instant import Instant, parse_span
 from tocsin.domain.job import CATCH_UP_PRIORITY
-from tocsin.domain.missed import Dropped, Late, Missed, decide
+from tocsin.domain.misfire import Dropped, Late, Missed, decide
 from tocsin.domain.policy import Misfire
-from tocsin.domain.schedule import slot_of
-from tocsin.store.statements import CELL, sql
-from tocsin.store.stored_job import read_policies, read_schedule
+from tocsin.domain.schedule import offset_of
+from tocsin.domain.stored_job import read_policies, read_schedule
+from tocsin.store.statements import sql
 
 MOST_AT_ONCE: Final = 5000
 """Of one job: more than any policy keeps, so that each step decides some."""
@@ -35,7 +38,8 @@ Decision = tuple[UUID, Late | Dropped, Misfire]
 
 
 class Decided(msgspec.Struct, frozen=True):
-    """How many executions run late, how many do not run, which jobs are left to the planner, and whether there is more to decide."""
+    """How many executions run late, how many do not run, which jobs are left to the planner, and whether
+    there is more to decide."""
 
     late: int = 0
     dropped: int = 0
@@ -50,7 +54,8 @@ class MisfireStore:
         self._database = database
 
     async def decide(self, jobs: Sequence[tuple[int, UUID]], now: Instant) -> Decided:
-        """Decide about all that these jobs, named with their tenants, have missed. Those that somebody else has locked are left out."""
+        """Decide about all that these jobs, named with their tenants, have missed. Those that somebody else
+        has locked are left out."""
         async with self._database.transaction() as session:
             rows = await session.fetch(sql("hold_late_jobs"), CELL, *columns(sorted(set(jobs)), 2))
             found = {row["id"]: _misfire(row, now) for row in rows}
@@ -72,7 +77,8 @@ def decisions_of(
 async def missed_executions(
     session: Database | Session, job_ids: Sequence[UUID], most: int = MOST_AT_ONCE
 ) -> dict[UUID, list[Missed]]:
-    """What these jobs have missed of what was planned, and what runs late and has not started, earliest first."""
+    """What these jobs have missed of what was planned, and what runs late and has not started, earliest
+    first."""
     if not job_ids:
         return {}
     found: dict[UUID, list[Missed]] = {}
@@ -82,12 +88,14 @@ async def missed_executions(
 
 
 async def write_decisions(session: Session, decisions: Iterable[Decision]) -> tuple[int, int]:
-    """Write down what becomes of executions of locked jobs. Returns how many run late, and how many do not run. What waited
-    behind one of the latter has its turn."""
+    """Write down what becomes of executions of locked jobs. Returns how many run late, and how many do not
+    run. What waited behind one of the latter has its turn."""
     rows = sorted((_row(*decision) for decision in decisions), key=lambda row: row[:2])
     if not rows:
         return 0, 0
-    done = await session.fetchrow(sql("decide_missed"), CELL, *columns(rows, 5), CATCH_UP_PRIORITY)
+    job_ids, fire_ats, *decided = columns(rows, 5)
+    await session.execute(sql("hold_missed"), CELL, job_ids, fire_ats)
+    done = await session.fetchrow(sql("decide_missed"), CELL, job_ids, fire_ats, *decided, CATCH_UP_PRIORITY)
     assert done is not None  # noqa: S101 - it always returns a row
     await pass_turns(session, CELL, done["passed_on"] or ())
     return done["late"], done["dropped"]
@@ -116,12 +124,12 @@ def _row(job_id: UUID, decision: Late | Dropped, misfire: Misfire) -> tuple[Any,
 
 
 def _misfire(job: Record, now: Instant) -> Misfire | None:
-    """The policy by which a job's missed executions are decided here. None if the planner has yet to decide about fire times that
-    were missed, too; or if only newer nodes can read the job."""
+    """The policy by which a job's missed executions are decided here. None if the planner has yet to decide
+    about fire times that were missed, too; or if only newer nodes can read the job."""
     try:
         misfire = read_policies(job["policies"]).misfire
-        slot = slot_of(read_schedule(job["schedule"]), job["id"])
+        offset = offset_of(read_schedule(job["schedule"]), job["id"])
     except Unreadable:
         return None
-    behind = job["cursor"] is not None and job["cursor"] + slot < misfire.live_from(now)
+    behind = job["cursor"] is not None and job["cursor"] + offset < misfire.live_from(now)
     return None if behind else misfire

@@ -9,17 +9,18 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.pool import Database, Session, columns
+from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Unreadable
 from tocsin.domain.instant import Instant, format_instant, parse_span
 from tocsin.domain.job import CATCH_UP_PRIORITY
-from tocsin.domain.missed import Missed
+from tocsin.domain.misfire import Missed
 from tocsin.domain.planning import Fire, Plan, Skip
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule
+from tocsin.domain.stored_job import read_policies, read_schedule
 from tocsin.store.calendars import Calendars, ranges_by_calendar
 from tocsin.store.misfires import decisions_of, missed_executions, write_decisions
-from tocsin.store.statements import CELL, sql
-from tocsin.store.stored_job import read_policies, read_schedule
+from tocsin.store.statements import sql
 from tocsin.store.unread import Unread
 
 
@@ -61,9 +62,9 @@ class PlanStore:
         *,
         late: bool = True,
     ) -> list[DueJob]:
-        """Jobs of these shards whose cursor is not beyond `until`, earliest first in each shard; but those whose
-        cursor lies before `live_from` have missed something already, and come after all others, if at all. What this
-        version cannot read is noted in `unread`, and passed over by the next looks."""
+        """Jobs of these shards whose cursor is not beyond `until`, earliest first in each shard; but those
+        whose cursor lies before `live_from` have missed something already, and come after all others, if at
+        all. What this version cannot read is noted in `unread`, and passed over by the next looks."""
         passed_over = self.unread.passed_over(until)
         rows = await self._database.fetch(
             sql("due_jobs"), CELL, list(shards), until, per_shard, live_from, late, *passed_over

@@ -1,8 +1,9 @@
-"""Requests that are carried out once, however often they arrive: an idempotency key and what the first request with it made.
+"""Requests that are carried out once, however often they arrive: an idempotency key and what the first
+request with it made.
 
-A key is taken inside the transaction that it protects, so both are there or neither is. A second request with the key waits
-for the first one's commit, finds the key taken, and everything that it has done so far is rolled back (`Repeated`). Keys
-are forgotten after a day.
+A key is taken inside the transaction that it protects, so both are there or neither is. A second request with
+the key waits for the first one's commit, finds the key taken, and everything that it has done so far is
+rolled back (`Repeated`). Keys are forgotten after a day.
 """
 
 from collections.abc import Sequence
@@ -87,7 +88,8 @@ class RepeatStore:
         return first
 
     async def firsts(self, requests: Sequence[Once]) -> dict[str, First]:
-        """What the first requests with these keys made, by key; the caller sees whether they were the same."""
+        """What the first requests with these keys made, by key; the caller sees whether they were the
+        same."""
         if not requests:
             return {}
         rows = await self._database.fetch(_FIRST, requests[0].tenant_id, [once.key for once in requests])

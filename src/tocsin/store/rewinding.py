@@ -1,15 +1,17 @@
 """Takes back what was skipped while the database's clock was ahead.
 
-The trace that such a time leaves is history from the future: fire times that were skipped as missed at an instant that has not
-come. Those records go, catch-ups that were to run then go, and the job's cursor goes back to the first of those fire times, from
-which the planner decides anew by the right clock. A job that was completed that way is active again, unless its name is taken.
+The trace that such a time leaves is history from the future: fire times that were skipped as missed at an
+instant that has not come. Those records go, catch-ups that were to run then go, and the job's cursor goes
+back to the first of those fire times, from which the planner decides anew by the right clock. A job that was
+completed that way is active again, unless its name is taken.
 """
 
 from typing import Final
 
 from tocsin.db.pool import Database, columns
+from tocsin.domain.cells import CELL
 from tocsin.domain.instant import MINUTE, SECOND, Instant, Span
-from tocsin.store.statements import CELL, sql
+from tocsin.store.statements import sql
 
 _FUTURE: Final[Span] = 5 * SECOND
 """Nothing is written so far ahead of the clock by a right one."""

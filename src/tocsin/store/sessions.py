@@ -1,8 +1,8 @@
 """Logins of the dashboard at rest: tickets, which are good for one login, and the sessions that they become.
 
-Both are random texts of which only a hash is stored. A session lives as long as its key does, for twelve hours after its
-last use, and for seven days at most. Rows that are over go when the next login comes, and a key has a bounded number of
-them, so the table stays small without a part that tidies it.
+Both are random texts of which only a hash is stored. A session lives as long as its key does, for twelve
+hours after its last use, and for seven days at most. Rows that are over go when the next login comes, and a
+key has a bounded number of them, so the table stays small without a part that tidies it.
 """
 
 import hashlib

@@ -1,28 +1,31 @@
 """Numbers about a tenant's work, for people who look: what waits, runs, ended, and what went wrong.
 
-Every statement is bounded, by an index and a number of rows, so that no look grows with the history or the backlog. Where
-a bound was met the answer says so: a count is "at least", a window is shorter than it was asked for.
+Every statement is bounded, by an index and a number of rows, so that no look grows with the history or the
+backlog. Where a bound was met the answer says so: a count is "at least", a window is shorter than it was
+asked for.
 """
 
-from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
 
 from tocsin.db.pool import Database, Record
-from tocsin.domain.instant import DAY, HOUR, MINUTE, Instant, Span
-from tocsin.store.statements import CELL, sql
+from tocsin.domain.cells import CELL
+from tocsin.domain.instant import DAY, MINUTE, Instant
+from tocsin.store.statements import sql
 
 MOST_COUNTED: Final = 10_000
 _MOST_CLAIMED: Final = 20_000
-_MOST_ENDED: Final = 5_000
-_MOST_IN_SERIES: Final = 20_000
 _MOST_JOBS: Final = 2_000
 _MOST_DEAD: Final = 10_000
 _MOST_OVERDUE: Final = 20
-_OVERDUE: Final = MINUTE
+OVERDUE: Final = MINUTE
 _LEAST_OF_SHARD: Final = 8  # of the next fires that are read of each shard
 ON_TIME_MS: Final = 1_000
+_PAUSED_QUEUES: Final = (
+    "SELECT name, paused_at, paused_by, reason FROM queues WHERE tenant_id = $1 AND paused_at IS NOT NULL"
+    " ORDER BY paused_at LIMIT 1000"
+)
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -30,15 +33,11 @@ class Load(msgspec.Struct, frozen=True):
 
     due: Record
     running: Record
-    ended: Record
     jobs: Record
     overdue: list[Record]
     dead: list[Record]
-
-    @property
-    def ended_whole(self) -> bool:
-        """Whether the last hour was counted to its beginning."""
-        return bool(self.ended["rows"] < _MOST_ENDED)
+    paused_queues: list[Record]
+    """The longest paused first."""
 
     @property
     def jobs_whole(self) -> bool:
@@ -58,17 +57,10 @@ class StatsStore:
         return Load(
             await one(sql("count_due"), CELL, tenant_id, now, MOST_COUNTED),
             await one(sql("count_running"), CELL, tenant_id, _MOST_CLAIMED),
-            await one(sql("count_ended"), tenant_id, now - HOUR, _MOST_ENDED, ON_TIME_MS),
             await one(sql("pending_by_state"), tenant_id, _MOST_JOBS),
-            await many(sql("overdue_jobs"), CELL, tenant_id, now - _OVERDUE, _MOST_OVERDUE),
+            await many(sql("overdue_jobs"), CELL, tenant_id, now - OVERDUE, _MOST_OVERDUE),
             await self.dead_by_error(tenant_id, now - DAY, now),
-        )
-
-    async def series(self, tenant_id: int, since: Instant, until: Instant, step: Span) -> list[Record]:
-        """How executions ended, by bucket. Each row also says how many rows were read and how far back they reach."""
-        size = timedelta(microseconds=step)
-        return await self._database.fetch(
-            sql("series_of_ended"), tenant_id, since, until, size, _MOST_IN_SERIES
+            await many(_PAUSED_QUEUES, tenant_id),
         )
 
     async def dead_by_error(self, tenant_id: int, since: Instant, now: Instant) -> list[Record]:
@@ -79,9 +71,13 @@ class StatsStore:
         """What ended lately, for everybody who listens, in one statement."""
         return await self._database.fetch(sql("ended_since"), CELL, tenants, since, most)
 
-    async def upcoming(self, tenant_id: int, until: Instant, limit: int) -> list[dict[str, Any]]:
+    async def upcoming(
+        self, tenant_id: int, now: Instant, until: Instant, limit: int
+    ) -> list[dict[str, Any]]:
         """The next fires of a tenant: what is planned, then the first of each job that is not."""
-        planned = await self._database.fetch(sql("upcoming_planned"), CELL, tenant_id, limit, _MOST_CLAIMED)
+        planned = await self._database.fetch(
+            sql("upcoming_planned"), CELL, tenant_id, limit, _MOST_CLAIMED, now
+        )
         jobs = await self._database.fetch(
             sql("upcoming_jobs"), CELL, tenant_id, limit, until, limit // 8 + _LEAST_OF_SHARD
         )
@@ -107,11 +103,6 @@ class StatsStore:
             for row in jobs
         ]
         return sorted(found, key=lambda fire: fire["at"])[:limit]
-
-
-def series_whole(rows: list[Record]) -> bool:
-    """Whether a series was read to its beginning."""
-    return not rows or bool(rows[0]["rows"] < _MOST_IN_SERIES)
 
 
 def dead_whole(rows: list[Record]) -> bool:

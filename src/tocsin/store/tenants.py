@@ -7,11 +7,12 @@ import msgspec
 
 from tocsin.db.pool import Database, Record, Session, UniqueViolation
 from tocsin.domain.audit import Origin
+from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Conflict, NotFound
 from tocsin.domain.limits import TenantLimits
 from tocsin.domain.tenant import Tenant, TenantState
 from tocsin.store.audit import Entry, write_audit
-from tocsin.store.statements import CELL, sql
+from tocsin.store.statements import sql
 
 _limits = msgspec.json.Decoder(TenantLimits).decode
 
@@ -79,7 +80,8 @@ class TenantStore:
             return row
 
     async def set_state(self, name: str, state: TenantState, reason: str | None, origin: Origin) -> Record:
-        """Suspend or resume. What workers have claimed ahead does not start once a suspension has returned."""
+        """Suspend or resume. What workers have claimed ahead does not start once a suspension has
+        returned."""
         action = "suspend" if state == TenantState.SUSPENDED else "resume"
         async with self._database.transaction() as session:
             before = await _lock(session, name)
@@ -109,7 +111,8 @@ def tenant_of(row: Record) -> Tenant:
 
 
 async def _lock(session: Session, name: str) -> Record:
-    row = await session.fetchrow("SELECT * FROM tenants WHERE name = $1 FOR UPDATE", name)
+    # Not FOR UPDATE: it would wait for every open transaction that has enqueued for the tenant.
+    row = await session.fetchrow("SELECT * FROM tenants WHERE name = $1 FOR NO KEY UPDATE", name)
     if row is None:
         raise NotFound(f"no tenant {name[:80]!r}")
     return row

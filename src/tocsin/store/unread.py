@@ -1,8 +1,8 @@
 """What this process found that it cannot read: told once, counted each time, and passed over for a while.
 
-A row that a newer version wrote is left to newer nodes. Whoever looks for work in batches would find it first each time,
-so it is remembered by id and version, and the next looks leave it out; a change of the row ends that at once, and after a
-minute it is read again in any case, for a calendar that it names may have changed.
+A row that a newer version wrote is left to newer nodes. Whoever looks for work in batches would find it first
+each time, so it is remembered by id and version, and the next looks leave it out; a change of the row ends
+that at once, and after a minute it is read again in any case, for a calendar that it names may have changed.
 The memory is bounded. Beyond the bound the oldest entries are forgotten, and are found and told of again.
 """
 
@@ -21,7 +21,8 @@ _log = structlog.get_logger()
 
 
 class Unread:
-    """Jobs whose text, or something of theirs, one part of this process could not read. `kind` is what it looks for."""
+    """Jobs whose text, or something of theirs, one part of this process could not read. `kind` is what it
+    looks for."""
 
     def __init__(self, kind: str, telemetry: Telemetry | None = None) -> None:
         self._kind = kind

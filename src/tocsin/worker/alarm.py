@@ -1,10 +1,11 @@
 """The timer of executions that are started in the database a moment before their instant, and wait here.
 
-`timetable` says how long before. The kernel's own timer wakes the process when the instant has come; for an `exact`
-execution a little earlier, and the rest is waited for by looking at the clock. Never past it: nothing fires early, by the
-database's clock as well as this process knows it.
+`timetable` says how long before. A kernel timer wakes the process at the instant. For an `exact` execution it
+wakes the process a little earlier, and the process then spins on the clock. Nothing fires before its instant,
+by this process's estimate of the database's clock.
 
-What has one instant fires by priority, and within a priority tenants take turns: a crowd takes a while to fire.
+Firing a crowd takes a while, so executions of one instant fire by priority, and within a priority the tenants
+alternate.
 """
 
 import asyncio
@@ -21,9 +22,10 @@ from tocsin.clock import Clock
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
 from tocsin.queue.claims import Claim
 
-# What a wake-up by the kernel is late by on a quiet machine; so long the process looks at the clock for `exact` ones.
+# How late the kernel wakes a process on a quiet machine, in microseconds. The process spins on the clock for
+# that long before an `exact` instant.
 _SPUN: Final[Span] = 300
-# So far apart it rings unless something `exact` waits: where instants are dense, several fire together.
+# The least time between two rings unless an `exact` execution waits: dense instants fire together.
 _APART: Final[Span] = MILLISECOND
 # The longest wait: then it looks again, for the database's clock may have been set.
 _LONGEST: Final[Span] = SECOND

@@ -1,18 +1,19 @@
 """Takes executions out of the queue, a little before they are due.
 
-One look asks every lane for its next run time. Lanes with something due are allotted places (`Places`), those with something
-due within the claim-ahead window shares of the memory for what waits, and one statement claims it all. What is due comes
-back started and runs at once; the rest waits in the timetable. While something due waits for places nothing is claimed
-ahead: another worker may have some. Between looks the claimer sleeps until the next known run time is
-near; notices bring that forward, and an ordinary look happens every so often in case one was lost.
+One look asks every lane for its next run time. Lanes with due executions are allotted places (`Places`).
+Lanes with executions due within the claim-ahead window are allotted room in the timetable. One statement
+claims both. Due executions come back started and run at once; the others wait in the timetable. While due
+executions wait for places, nothing is claimed ahead: another worker may have places free. Between looks the
+claimer sleeps until the next known run time is near. Notices wake it earlier, and it looks every few seconds
+in case a notice was lost.
 
-A herd takes longer to claim than the window is long. A look also sees whether a lane is crowded, and such a lane is
-claimed from farther ahead, until few enough are left for the last moments.
+A large crowd takes longer to claim than the window is long. A look shows which lanes are crowded, and the
+claimer claims from those farther ahead until the rest fits into the window.
 """
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -22,11 +23,12 @@ from tocsin.failpoints import Failpoints
 from tocsin.queue.allotment import NO_DEFICITS, Allotment, allot
 from tocsin.queue.claims import Claim, sort_out, without
 from tocsin.queue.lanes import Lane, LaneView
-from tocsin.queue.postgres import PostgresQueue
-from tocsin.queue.shares import TenantShares
+from tocsin.queue.queue import Queue
+from tocsin.queue.tenant_caps import TenantCaps
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
 from tocsin.worker.lateness import Lateness
+from tocsin.worker.misfires import Misfires
 from tocsin.worker.places import Places
 from tocsin.worker.runner import Runner
 from tocsin.worker.settler import Settler
@@ -44,7 +46,8 @@ _CROWD_BATCHES: Final = 5
 _COUNTED_BY_A_LOOK: Final = 100_000
 _MANY_LANES: Final = 1000
 _APART_PER_LANE: Final[Span] = 20
-"""Where there are many lanes, looks begin so far apart for each of them, in microseconds: about five times what they take."""
+"""Where there are many lanes, looks begin so far apart for each of them, in microseconds: about five times
+what they take."""
 _KEPT_FREE: Final = 8
 """One part in so many of the memory for what waits is kept from any one tenant."""
 _FAR: Final = 10
@@ -58,18 +61,19 @@ class Claimer:
 
     def __init__(
         self,
-        queue: PostgresQueue,
+        queue: Queue,
         timetable: Timetable,
         runner: Runner,
         places: Places,
         settler: Settler,
+        misfires: Misfires,
         telemetry: Telemetry,
         failpoints: Failpoints,
         *,
         ahead: float,
         batch: int,
         held_max: int,
-        shares: TenantShares,
+        tenant_caps: TenantCaps,
         lateness: Lateness,
     ) -> None:
         # What is created due later than this does not send a notice, and is seen by the next look in time.
@@ -79,29 +83,24 @@ class Claimer:
         self._runner = runner
         self._places = places
         self._settler = settler
+        self._misfires = misfires
+        self._lines = runner.line_keeper.lines
         self._telemetry = telemetry
         self._failpoints = failpoints
         self._ahead: Span = round(ahead * SECOND)
         self._batch = batch
         self._held_max = held_max
-        self._shares = shares
+        self._tenant_caps = tenant_caps
         self._lateness = lateness
-        self._unanswered = UnansweredClaims(queue)
+        self._unanswered = UnansweredClaims(queue.claiming)
         self._left = LeftToOthers(settler, runner.expire, telemetry)
-        self.undecided: Callable[[], int] = lambda: 0
-        """How many claims wait for their misfire policy to decide."""
         self._views: list[LaneView] = []
         self._deficits_ahead = NO_DEFICITS
         self._caps: Mapping[int, int] = {}
         self._looked_at: Instant = 0
         self._began_at: Instant = 0
-        self.blocked = False
-        """Whether there was work but no room for it."""
-        self.rooms_in_line: Callable[[], Mapping[int, int]] = dict
-        """How many more of some tenants should come, because many of theirs stand in line for a host."""
         self._lined: Mapping[int, int] = {}
-        self.earlier: Callable[[], None] = lambda: None
-        """Called when the timetable's next instant moved forward."""
+        """How many more of some tenants should come, because many of theirs stand in line for a host."""
 
     async def run_once(self, now: Instant) -> Report:
         """Look if the last look is old, then claim what the capacity allows."""
@@ -118,15 +117,16 @@ class Claimer:
         self._call_off(stopped, now)
 
     async def _take_unanswered(self, now: Instant) -> None:
-        """Run what earlier claims took whose answers were lost. Where there is no place for it by now it goes back."""
+        """Run what earlier claims took whose answers were lost. Where there is no place for it by now it goes
+        back."""
         claims, stopped = await self._unanswered.ask_if_due(now)
         if stopped:
             self._call_off(stopped, now)
         if claims:
             started = [claim for claim in claims if claim.started_at is not None]
-            too_many = started[max(0, self._runner.free) :]
+            too_many = started[max(0, self._places.unused) :]
             self._runner.give_back(too_many)
-            self._shares.spend(claims)
+            self._tenant_caps.spend(claims)
             self._dispatch(without(claims, too_many), now)
 
     def _call_off(self, stopped: Sequence[Claim], now: Instant) -> None:
@@ -140,7 +140,9 @@ class Claimer:
             await self._look(now)
         ready = [view for view in self._near(now) if view.next_run_at <= now + self._window(view, now)]
         allotments = self._allot(ready, now)
-        self.blocked = not allotments and any(view.lane.tenant_id not in self._lined for view in ready)
+        self._places.blocked = not allotments and any(
+            view.lane.tenant_id not in self._lined for view in ready
+        )
         if ready and not allotments:
             self._lateness.blocked(self._caps, ready, now)
             # Until the runner has room again, or a tenant that is at its limit.
@@ -154,20 +156,22 @@ class Claimer:
         late_for = self._lateness.of_lanes(ready, now)
         token = secrets.randbits(63)
         try:
-            claims = await self._queue.claim(allotments, now + self._ahead, token, now, farther, late_for)
+            claims = await self._queue.claiming.claim(
+                allotments, now + self._ahead, token, now, farther, late_for
+            )
         except BaseException:
             self._unanswered.note(token, now)
             raise
         finally:
             self._places.claiming = 0
-        self._shares.spend(claims)
+        self._tenant_caps.spend(claims)
         await self._failpoints.reach("claimer.claimed")
         self._telemetry.claimed.inc(len(claims))
         self._dispatch(claims, now)
         allotted = sum(allotment.take for allotment in allotments)
         self._lateness.took(claims, self._caps, allotted, now)
         if len(claims) < allotted:
-            self._forget_short(allotments, claims)
+            self._forget_short(allotments, claims, now)
         if claims and self._gate_crowded(now):
             return Report(done=len(claims), again_at=now + _CROWDED_PAUSE)
         return Report(done=len(claims), again_at=AGAIN_NOW if claims else self._rest(now).again_at)
@@ -180,16 +184,19 @@ class Claimer:
         return has_passed(_LOOK_VALID, self._looked_at, now) or not self._views
 
     def _next_look(self, now: Instant) -> Instant:
-        """When the next look may be made. Where there are many lanes, looks take long, and leave time for other things."""
-        lanes = self._queue.lanes_known
+        """When the next look may be made. Where there are many lanes, looks take long, and leave time for
+        other things."""
+        lanes = self._queue.looking.lanes_known
         if lanes < _MANY_LANES or now < self._began_at:
             return now
         return self._began_at + lanes * _APART_PER_LANE
 
-    def _forget_short(self, allotments: Sequence[Allotment], claims: Sequence[Claim]) -> None:
+    def _forget_short(self, allotments: Sequence[Allotment], claims: Sequence[Claim], now: Instant) -> None:
         """Lanes that had less than was allotted are empty: what they are by now the next look shows."""
-        taken = Counter([(claim.queue, claim.priority, claim.tenant_id) for claim in claims])
+        taken = Counter([claim.lane for claim in claims])
         short = {lane for lane, take in allotments if taken[lane] < take}
+        due = [view.lane for view in self._views if view.next_run_at <= now]
+        self._places.unserved(lane for lane in due if lane in short and not taken[lane])
         self._views = [view for view in self._views if view.lane not in short]
         self._looked_at = 0
         self._places.queued = ()
@@ -203,40 +210,41 @@ class Claimer:
         self._began_at = now
         self._looked_at = now  # from before it began: what becomes new meanwhile it may not have seen
         try:
-            views = await self._queue.peek(now, self._crowd(now), now + _FAR * self._ahead)
+            views = await self._queue.looking.look(now, self._crowd(now), now + _FAR * self._ahead)
         except BaseException:
             self._looked_at = 0
             raise
         self._lateness.reached(now)
         self._views = views
-        self._places.learn(self._queue.weights)
+        self._places.learn(self._queue.looking.weights)
 
     def _window(self, view: LaneView, now: Instant) -> Span:
-        """How far ahead a lane is claimed. Under a tenant's limit not far: what is held counts as in flight. And not at all
-        where others may be able to read what we are not."""
+        """How far ahead a lane is claimed. Not farther than usual under a tenant's limit: held claims count
+        as in flight. Not ahead at all if this worker lately found a job there that it cannot read."""
         if self._left.shy_of(view.lane, now):
             return 0
         limited = view.in_flight is not None or view.fires_per_second is not None
         return _FAR * self._ahead if view.crowded and not limited else self._ahead
 
     def _crowd(self, now: Instant) -> int:
-        """From how many on a lane is crowded. Of many lanes each counts less: what they hold in all is what takes long to
-        claim, and to count."""
+        """From how many on a lane is crowded. Of many lanes each counts less: what they hold in all is what
+        takes long to claim, and to count."""
         return min(_CROWD_BATCHES * self._batch, max(1, _COUNTED_BY_A_LOOK // max(1, len(self._near(now)))))
 
-    def _held(self) -> Iterator[Claim]:
+    def _unsettled(self) -> Iterator[Claim]:
         """Everything this worker has claimed and not yet settled."""
         return chain(self._timetable, self._runner.claims(), self._settler.claims())
 
     def _allot(self, ready: Sequence[LaneView], now: Instant) -> list[Allotment]:
-        """What to take of lanes that have something due, or due soon. What is due needs a place, what is ahead memory."""
+        """What to take of lanes that have something due, or due soon. What is due needs a place, what is
+        ahead memory."""
         self._places.queued = ()
-        if not ready or max(self._settler.backlog, self.undecided()) > _BACKLOG_BATCHES * self._batch:
+        if not ready or max(self._settler.backlog, len(self._misfires)) > _BACKLOG_BATCHES * self._batch:
             return []
         due = [view for view in ready if view.next_run_at <= now]
         ahead = [view for view in ready if view.next_run_at > now]
-        self._caps = self._shares.caps(ready, self._held(), now)
-        self._lined = self.rooms_in_line()
+        self._caps = self._tenant_caps.caps(ready, self._unsettled(), now)
+        self._lined = self._lines.rooms()
         caps = {**self._caps, **{t: min(n, self._caps.get(t, n)) for t, n in self._lined.items()}}
         # Beside a crowd at the gate a little of every lane: there may be some that need not pass it.
         crowded = due and self._gate_crowded(now)
@@ -258,7 +266,8 @@ class Claimer:
     def _allot_due(
         self, due: Sequence[LaneView], batch: int, caps: Mapping[int, int], held: Mapping[Lane, int]
     ) -> list[Allotment]:
-        """Places for what is due in the queue. The starter hears which lanes have to do with fewer than they would take."""
+        """Places for what is due in the queue. The starter hears which lanes have to do with fewer than they
+        would take."""
         if self._places.free < batch + sum(held.values()):
             self._places.queued = [view for view in due if caps.get(view.lane.tenant_id, 1) > 0]
         if not due or self._places.free <= 0:
@@ -266,7 +275,8 @@ class Claimer:
         return self._places.for_queued(due, batch, caps, held)
 
     def _caps_ahead(self, caps: Mapping[int, int], due: Sequence[Allotment]) -> Mapping[int, int]:
-        """What is due counts first. And no tenant alone fills the memory for what waits: others want to be on time, too."""
+        """What is due counts first. And no tenant alone fills the memory for what waits: others want to be on
+        time, too."""
         left = Counter(caps)
         for lane, take in due:
             if lane.tenant_id in caps:
@@ -289,8 +299,8 @@ class Claimer:
         started = [claim for claim in claims if claim.started_at is not None]
         if started:
             self._runner.run(started)
-        if len(started) < len(claims) and self._timetable.add([c for c in claims if c.started_at is None]):
-            self.earlier()
+        if len(started) < len(claims):
+            self._timetable.add([claim for claim in claims if claim.started_at is None])
         self._telemetry.held.set(len(self._timetable))
 
     def _rest(self, now: Instant) -> Report:

@@ -1,9 +1,9 @@
 """Why this worker starts something late: what it did instead since the execution was due.
 
-The worker notes when it was saturated (more was ready than it had places for), when it could not reach the database,
-when a tenant was at its limit, and when it began. An execution that starts late is put down to what covers most of the
-time since it was due. The notes reach some episodes back and are forgotten with the process; what they do not cover
-has no reason, and nobody invents one.
+The worker notes when it was saturated (more was ready than it had places for), when it could not reach the
+database, when a tenant was at its limit, and when it began. The reason for a late start is the note that
+covers most of the time since the execution was due. The worker keeps the last 32 episodes of a kind, in
+memory only. If no note covers any of that time, no reason is given.
 """
 
 from collections import Counter, deque
@@ -22,7 +22,9 @@ class Episodes:
     """When something was the case: closed episodes, and the one that goes on."""
 
     def __init__(self) -> None:
-        self._closed: deque[tuple[Instant, Instant]] = deque(maxlen=_EPISODES_REMEMBERED)
+        self._closed: deque[tuple[Instant, Instant]] = deque()
+        self._closed_for: Span = 0
+        """How long all closed ones were."""
         self._since: Instant | None = None
 
     def note(self, now: Instant, *, true: bool) -> None:
@@ -30,13 +32,24 @@ class Episodes:
         if true and self._since is None:
             self._since = now
         elif not true and self._since is not None:
-            self._closed.append((self._since, now))
+            self._close(self._since, now)
             self._since = None
 
     def overlap(self, since: Instant, until: Instant) -> Span:
         """How much of a span they cover."""
-        episodes = [*self._closed, (self._since, until)] if self._since is not None else self._closed
-        return sum(max(0, min(end, until) - max(begin, since)) for begin, end in episodes)
+        going_on = 0 if self._since is None else max(0, until - max(self._since, since))
+        if not self._closed or self._closed[-1][1] <= since:
+            return going_on
+        if since <= self._closed[0][0] and self._closed[-1][1] <= until:  # asked of every lane of a drain
+            return going_on + self._closed_for
+        return going_on + sum(max(0, min(end, until) - max(begin, since)) for begin, end in self._closed)
+
+    def _close(self, begin: Instant, end: Instant) -> None:
+        self._closed.append((begin, end))
+        self._closed_for += end - begin
+        if len(self._closed) > _EPISODES_REMEMBERED:
+            begin, end = self._closed.popleft()
+            self._closed_for -= end - begin
 
 
 class Lateness:
@@ -71,14 +84,16 @@ class Lateness:
         self._saturated.note(now, true=true)
 
     def blocked(self, caps: Mapping[int, int], ready: Iterable[LaneView], now: Instant) -> None:
-        """Something is ready, and nothing could be taken: places are short, or its tenants are at their limits."""
+        """Something is ready, and nothing could be taken: places are short, or its tenants are at their
+        limits."""
         limited = {tenant for tenant, cap in caps.items() if cap <= 0}
         self.limited(limited, now)
         if any(view.lane.tenant_id not in limited for view in ready):
             self.saturated(now, true=True)
 
     def took(self, claims: Sequence[Claim], caps: Mapping[int, int], allotted: int, now: Instant) -> None:
-        """This was claimed. A worker that took all it could, and a tenant that did, may have left something behind."""
+        """This was claimed. A worker that took all it could, and a tenant that did, may have left something
+        behind."""
         self.reached(now)
         self.saturated(now, true=len(claims) >= allotted)
         if caps:

@@ -1,14 +1,14 @@
 """Lets calls wait for their host, and go out when it is their turn.
 
-`host_lines` decides whose turn it is; this gives it a place on the worker. Where places are short, every second one is for
-work that stands in no line, so that one busy host cannot keep all of them. What would stand in line for long goes back to the
-queue, where it waits for its host without an attempt.
+`host_lines` decides whose turn it is; this gives it a place on the worker. Where places are short, every
+second one is for work that stands in no line, so that one busy host cannot keep all of them. What would stand
+in line for long goes back to the queue, where it waits for its host without an attempt.
 
-While something stands in line this looks a few times a second; a place that was left for others and not taken then goes
-to the next in line. While nothing stands in line it sleeps.
+While something stands in line this looks a few times a second; a place that was left for others and not taken
+then goes to the next in line. While nothing stands in line it sleeps.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from tocsin.clock import Clock
@@ -16,8 +16,12 @@ from tocsin.domain.instant import MILLISECOND, Instant
 from tocsin.domain.outcome import HOST, Outcome, Verdict
 from tocsin.queue.claims import Claim
 from tocsin.service import Report
-from tocsin.worker.host_lines import Host, HostLines
+from tocsin.signals import Signal
+from tocsin.targets.caller import Host
+from tocsin.worker.host_lines import HostLines
+from tocsin.worker.places import Places
 from tocsin.worker.settler import Settlement, Settler
+from tocsin.worker.timetable import Timetable
 
 _LOOK_EVERY: Final = 200 * MILLISECOND
 _STANDING_PER_PLACE: Final = 4
@@ -32,18 +36,28 @@ class LineKeeper:
     name = "line_keeper"
     interval = 60.0  # woken when something stands in line
 
-    def __init__(self, settler: Settler, clock: Clock, *, places: int, calls_per_host: int) -> None:
-        self.lines = HostLines(calls_per_host, _STANDING_PER_PLACE * places)
+    def __init__(
+        self,
+        settler: Settler,
+        clock: Clock,
+        places: Places,
+        timetable: Timetable,
+        call: Callable[[Host, Claim], None],
+        *,
+        calls_per_host: int,
+        rooms: Mapping[Host, int] | None = None,
+    ) -> None:
+        """`call` is called with what leaves its line, and the host that has a connection for it."""
+        self.lines = HostLines(calls_per_host, _STANDING_PER_PLACE * places.capacity, rooms)
         self._settler = settler
         self._clock = clock
-        self._short_of_places = max(2, places // _SHORT_SHARE)
-        self._turn_of_others = False
-        self.wake: Callable[[], None] = lambda: None
-        self.free_places: Callable[[], int] = lambda: 0
-        self.others_wait: Callable[[], bool] = lambda: False
-        """Whether something that stands in no line wants a place."""
-        self.call: Callable[[Host, Claim], None] = lambda _, __: None
-        """Called with what leaves its line, and the host that has a connection for it."""
+        self._places = places
+        self._timetable = timetable
+        self._call = call
+        self._short_of_places = max(2, places.capacity // _SHORT_SHARE)
+        self._place_is_for_others = False
+        self.in_line = Signal("in_line")
+        """Sent when something stands in line where nothing did."""
 
     async def run_once(self, now: Instant) -> Report:
         """Send back what would stand for long; serve the others if there is a place."""
@@ -56,7 +70,7 @@ class LineKeeper:
         if not self.lines.stand(host, claim, now):
             self._send_back(host, claim, now)
         elif len(self.lines) == 1:
-            self.wake()
+            self.in_line.send()
 
     def shorten(self, now: Instant) -> None:
         """Send those back to the queue that would stand in line for long."""
@@ -65,14 +79,19 @@ class LineKeeper:
 
     def serve(self) -> None:
         """Begin the calls whose turn it is, as far as there are places."""
-        places = self.free_places() if len(self.lines) else 0
-        if 0 < places <= self._short_of_places and self.others_wait():
-            self._turn_of_others = not self._turn_of_others
-            places = 0 if self._turn_of_others else 1
+        places = self._places.unused if len(self.lines) else 0
+        if 0 < places <= self._short_of_places and self._others_wait():
+            self._place_is_for_others = not self._place_is_for_others
+            places = 0 if self._place_is_for_others else 1
         for _ in range(places):
             if (called := self.lines.next_call()) is None:
                 break
-            self.call(*called)
+            self._call(*called)
+
+    def _others_wait(self) -> bool:
+        """Whether something that stands in no line wants a place."""
+        next_at = self._timetable.next_at()
+        return self._places.blocked or (next_at is not None and next_at <= self._clock.now())
 
     def stop(self, claim: Claim) -> bool:
         """End an execution in line on request. Whether it stood there."""

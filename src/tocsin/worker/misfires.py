@@ -1,22 +1,25 @@
 """Claims whose grace is over before they could start: the misfire policy of their job decides about them.
 
-They come from the starter. The store decides about each job at once, in batches, whoever holds the executions; what is to
-run comes back through the catch-up lane. A claim that is still held after that is put back: its job is behind, and the
-planner will decide; or somebody else has locked the job; or its time was not quite over by the database's clock.
+The starter hands them over, and `remote/beginning.py` for remote workers. The store decides about all that
+a job has missed, whichever worker claimed it; the rule is in `domain/misfire.py`. Executions that still run
+come back through the catch-up lane. A claim that is still held afterwards is put back, for one of three
+reasons: the planner is behind with the job and will decide, another transaction had locked the job, or the
+grace was not over by the database's clock.
 
-What may be lost: nothing. Nothing is kept that the database does not know, and a batch without an answer is repeated:
-what was decided then has nothing left to decide.
+Nothing can be lost: the database knows every claim that is kept here. A batch without an answer is repeated;
+executions that the first try decided are left alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
 from tocsin.domain.instant import SECOND, Instant, Span
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim
-from tocsin.queue.postgres import PostgresQueue
+from tocsin.queue.settling.settling import Settling
 from tocsin.service import AGAIN_NOW, Report
+from tocsin.signals import Signal
 from tocsin.store.misfires import MisfireStore
 from tocsin.telemetry import Telemetry
 
@@ -38,16 +41,17 @@ class Misfires:
     interval = 60.0  # woken by `put`
 
     def __init__(
-        self, queue: PostgresQueue, store: MisfireStore, telemetry: Telemetry, failpoints: Failpoints
+        self, settling: Settling, store: MisfireStore, telemetry: Telemetry, failpoints: Failpoints
     ) -> None:
-        self._queue = queue
+        self._settling = settling
         self._store = store
         self._telemetry = telemetry
         self._failpoints = failpoints
         self._held: list[Claim] = []
-        self.wake: Callable[[], None] = lambda: None
-        self.decided: Callable[[], None] = lambda: None
-        """Called when something may be in the catch-up lane."""
+        self.undecided = Signal("misfires_undecided")
+        """Sent when there is something to decide."""
+        self.decided = Signal("misfires_decided")
+        """Sent when something may be in the catch-up lane."""
 
     def __len__(self) -> int:
         return len(self._held)
@@ -60,7 +64,7 @@ class Misfires:
         """Hand over claims whose grace is over."""
         if claims:
             self._held = [*self._held, *claims]
-            self.wake()
+            self.undecided.send()
 
     def give_up(self) -> list[Claim]:
         """Take out whatever has not been decided: the worker stops."""
@@ -78,7 +82,7 @@ class Misfires:
         await self._put_back(batch, done.behind, now)
         self._held = self._held[len(batch) :]
         self._telemetry.finished.labels("skipped").inc(done.dropped)
-        self.decided()
+        self.decided.send()
         return Report(done=len(batch), again_at=AGAIN_NOW if self._held else None)
 
     async def _put_back(self, batch: list[Claim], behind: frozenset[UUID], now: Instant) -> None:
@@ -88,4 +92,4 @@ class Misfires:
             ([claim for claim in batch if claim.job_id not in behind], _SOON),
         ):
             if claims:
-                await self._queue.put_back(claims, now + wait)
+                await self._settling.put_back(claims, now + wait)

@@ -1,38 +1,40 @@
 """Who gets a worker's free places when there are fewer of them than executions that are due.
 
-Two parts fill places: the starter with what was claimed ahead and has reached its time, the claimer with what is due in the
-queue. Both ask here, and each takes its own part of one allotment over all these lanes. So a place goes by priority, then by
-tenants' shares, no matter whether an execution was claimed ahead, and a crowd of one tenant that was claimed ahead keeps
-neither another tenant's claims nor its queued executions waiting for longer than their turn.
+Two parts fill places: the starter with claims from the timetable, the claimer with due executions from the
+queue. Both ask here, and each takes its own part of one allotment over the lanes of both. So a place goes by
+priority, then by tenants' weights, whether or not an execution was claimed ahead. A tenant whose crowd was
+claimed ahead cannot keep other tenants from their places.
 
-What a part does not take of the other's lanes stays owed to them. Where there are places for all nothing is counted.
+If an allotment gives places to the other part's lanes, those lanes stay owed them.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from tocsin.queue.allotment import NO_DEFICITS, Allotment, allot, put_back
 from tocsin.queue.lanes import Lane, LaneView
+from tocsin.signals import Signal
 
 _USUAL_WEIGHT: Final = 1
 
 
-class HasPlaces(Protocol):
-    """The runner, as far as it is known here."""
-
-    @property
-    def free(self) -> int:
-        """How many more calls may begin."""
-
-
 class Places:
-    """The places of one worker, and what its lanes are owed of them."""
+    """The places of one worker, who has them, and what its lanes are owed of them. A place is room for one
+    call."""
 
-    def __init__(self, runner: HasPlaces) -> None:
-        self._runner = runner
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
         self._deficits = NO_DEFICITS
         self._weights: Mapping[int, int] = {}
+        self.running = 0
+        """Places of calls under way. The runner keeps count."""
+        self.armed = 0
+        """Places of calls that wait for their instant (`Armed`)."""
+        self.left = Signal("places_left")
+        """Sent when the starter leaves places to what is queued."""
+        self.blocked = False
+        """Whether the claimer found work but no room for it."""
         self.claiming = 0
         """Places that a claim under way may fill, where they are short."""
         self.starting = 0
@@ -41,9 +43,14 @@ class Places:
         """Lanes from which the claimer would take more if it had places."""
 
     @property
+    def unused(self) -> int:
+        """How many more calls may begin."""
+        return self.capacity - self.running - self.armed
+
+    @property
     def free(self) -> int:
         """How many more executions may be asked for."""
-        return self._runner.free - self.claiming - self.starting
+        return self.unused - self.claiming - self.starting
 
     def learn(self, weights: Mapping[int, int]) -> None:
         """A look at the queue tells what tenants weigh, also those of which everything is claimed."""
@@ -65,6 +72,11 @@ class Places:
         mine = [Allotment(lane, take - theirs[lane]) for lane, take in allotments if take > theirs[lane]]
         self.claiming = sum(allotment.take for allotment in mine)
         return mine
+
+    def unserved(self, lanes: Iterable[Lane]) -> None:
+        """Another worker was quicker, and a claim found nothing in these lanes. They have not had their
+        turn."""
+        self._deficits = put_back(self._deficits, dict.fromkeys(lanes, 1))
 
     def for_held(self, held: Mapping[Lane, int], room: int) -> Mapping[Lane, int]:
         """What the starter may take of the lanes whose claims it holds, beside what is queued."""

@@ -2,14 +2,15 @@
 
 Outcomes gather while the previous batch is being written, so the batch size follows the load by itself: one
 at a time when idle, a thousand under a drain. A batch is repeated until the database has answered: settling
-is fenced by the claim's token and looks up what an unanswered try achieved, so repetition is harmless. A claim
-that was lost meanwhile is counted and dropped: the newer attempt's result stands.
+is fenced by the claim's token and looks up what an unanswered try achieved, so repetition is harmless. A
+claim that was lost meanwhile is counted and dropped: the newer attempt's result stands.
 """
 
 import random
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
+from uuid import UUID
 
 import msgspec
 import structlog
@@ -18,18 +19,23 @@ from tocsin.clock import Clock
 from tocsin.domain.ids import execution_text
 from tocsin.domain.instant import MILLISECOND, Instant
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import HOST, Attempt, Outcome, TryAgain, Verdict, decide, fingerprint, judged
+from tocsin.domain.outcome import HOST, SUCCEEDED, Outcome, Verdict
+from tocsin.domain.settling import Ended, Tried, settle, stopped
 from tocsin.failpoints import Failpoints
-from tocsin.queue.claims import Again, Claim, Finish, Held
-from tocsin.queue.postgres import PostgresQueue
+from tocsin.queue.claims import Again, AnyClaim, Claim, Finish
+from tocsin.queue.settling.settling import Settling
 from tocsin.service import AGAIN_NOW, Report
+from tocsin.signals import Signal
 from tocsin.telemetry import Telemetry
 
 _BATCH: Final = 1000
 _YIELD: Final = 5 * MILLISECOND
+_YIELDS_BELOW_BATCHES: Final = 20
 _log = structlog.get_logger()
 T = TypeVar("T")
 PauseGone = Callable[[Claim, str], Awaitable[bool]]
+PauseFailing = Callable[[Claim, str, int], Awaitable[bool]]
+CountSucceeded = Callable[[Sequence[Claim], Sequence[Instant]], None]
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
@@ -50,6 +56,14 @@ async def _pause_nothing(_: Claim, __: str) -> bool:
     return False
 
 
+async def _pause_none(_: Claim, __: str, ___: int) -> bool:
+    return False
+
+
+def count_none(_: Sequence[Claim], __: Sequence[Instant]) -> None:
+    """Where nobody plots what succeeded."""
+
+
 class Settler:
     """Buffers settlements and writes them."""
 
@@ -58,7 +72,7 @@ class Settler:
 
     def __init__(
         self,
-        queue: PostgresQueue,
+        settling: Settling,
         clock: Clock,
         telemetry: Telemetry,
         failpoints: Failpoints,
@@ -66,23 +80,30 @@ class Settler:
         node_id: int,
         yield_to: Callable[[], bool] = lambda: False,
         pause_gone: PauseGone = _pause_nothing,
+        pause_failing: PauseFailing = _pause_none,
+        count_succeeded: CountSucceeded = count_none,
     ) -> None:
-        self._queue = queue
+        """`yield_to` says whether something more urgent wants the database: starting what is due.
+        `count_succeeded` hears of each batch that succeeded and was written, and when each of it ended."""
+        self._settling = settling
         self._clock = clock
         self._telemetry = telemetry
         self._failpoints = failpoints
         self._node_id = node_id
         self._yield_to = yield_to
         self._pause_gone = pause_gone
+        self._pause_failing = pause_failing
+        self._count_succeeded = count_succeeded
         self._buffer: deque[Settlement] = deque()
         self._writing: list[Settlement] = []
         self._succeeded: deque[Claim] = deque()
         self._writing_succeeded: list[Claim] = []
         self._succeeded_at: Instant = 0
-        self.wake: Callable[[], None] = lambda: None
-        self.settled: Callable[[], None] = lambda: None
-        self.requeued: Callable[[], None] = lambda: None
-        """Called when something went back into the queue, perhaps to be due soon."""
+        self.unsettled = Signal("unsettled")
+        """Sent when there is something to write."""
+        self.settled = Signal("settled")
+        self.requeued = Signal("requeued")
+        """Sent when something went back into the queue, perhaps to be due soon."""
 
     @property
     def backlog(self) -> int:
@@ -95,9 +116,13 @@ class Settler:
         return [*told, *self._writing_succeeded, *self._succeeded]
 
     def put(self, settlement: Settlement) -> None:
-        """Hand over an outcome."""
+        """Hand over an outcome. A success that has nothing to tell takes the short way, whatever its
+        target."""
+        if settlement.outcome is SUCCEEDED and settlement.claim.target is not None:
+            self.put_succeeded([settlement.claim], settlement.finished_at)
+            return
         self._buffer.append(settlement)
-        self.wake()
+        self.unsettled.send()
 
     def put_succeeded(self, claims: list[Claim], now: Instant) -> None:
         """Hand over claims that succeeded without more to say.
@@ -106,11 +131,11 @@ class Settler:
         """
         self._succeeded.extend(claims)
         self._succeeded_at = now
-        self.wake()
+        self.unsettled.send()
 
     async def run_once(self, now: Instant) -> Report:
         """Write one batch. What a failed call leaves is written by the next run."""
-        if self._yield_to() and self.backlog < 20 * _BATCH:
+        if self._yield_to() and self.backlog < _YIELDS_BELOW_BATCHES * _BATCH:
             return Report(again_at=now + _YIELD)  # starting what is due comes first
         _fill(self._writing, self._buffer)
         _fill(self._writing_succeeded, self._succeeded)
@@ -119,40 +144,64 @@ class Settler:
             return Report()
         await self._failpoints.reach("settler.before")
         if self._writing_succeeded:
-            self._count_lost(await self._queue.succeed(self._writing_succeeded, self._succeeded_at))
+            lost = await self._settling.succeed(self._writing_succeeded, self._succeeded_at)
+            self._count_lost(lost)
+            ends = [self._succeeded_at] * len(self._writing_succeeded)
+            self._tell_succeeded(self._writing_succeeded, ends, lost)
             self._telemetry.finished.labels(State.SUCCEEDED).inc(len(self._writing_succeeded))
             self._writing_succeeded = []
         if self._writing:
             await self._write(self._writing)
             self._writing = []
         await self._failpoints.reach("settler.written")
-        self.settled()
+        self.settled.send()
         return Report(done=done, again_at=AGAIN_NOW if self._buffer or self._succeeded else None)
 
     async def _write(self, settlements: list[Settlement]) -> None:
         finishes: list[Finish] = []
         agains: list[Again] = []
+        succeeded: list[Settlement] = []
+        deaths: Counter[UUID] = Counter()
         for settlement in settlements:
             decided = self._decide(settlement)
             if isinstance(decided, Finish):
-                if settlement.outcome.gone and decided.state == State.DEAD:
-                    await self._pause(settlement)
                 finishes.append(decided)
+                if decided.state == State.SUCCEEDED:
+                    succeeded.append(settlement)
+                    if deaths:
+                        deaths[settlement.claim.job_id] = 0
+                elif decided.state == State.DEAD:
+                    await self._pause_if_due(settlement, deaths)
             else:
                 agains.append(decided)
-        lost = await self._queue.finish(finishes)
+        lost = await self._settling.finish(finishes)
         retried = [again for again in agains if again.record is not None]
         postponed = [again for again in agains if again.record is None]
         if retried:
-            lost += await self._queue.finish([again.stopped for again in await self._queue.retry(retried)])
+            lost += await self._settling.finish(
+                [again.stopped for again in await self._settling.retry(retried)]
+            )
         if postponed:
-            lost += await self._queue.finish(
-                [again.stopped for again in await self._queue.postpone(postponed)]
+            lost += await self._settling.finish(
+                [again.stopped for again in await self._settling.postpone(postponed)]
             )
             self._telemetry.postponed.inc(sum(again.waits_for == HOST for again in postponed))
         self._count(finishes, retried, lost)
+        self._tell_succeeded([one.claim for one in succeeded], [one.finished_at for one in succeeded], lost)
         if agains:
-            self.requeued()
+            self.requeued.send()
+
+    async def _pause_if_due(self, settlement: Settlement, deaths: Counter[UUID]) -> None:
+        """A job whose target is gone is paused, and so is one of which too many in a row failed for good.
+        `deaths` are of this batch, by job: history does not have them yet."""
+        claim = settlement.claim
+        deaths[claim.job_id] += 1
+        if settlement.outcome.gone:
+            await self._pause(settlement)
+        elif claim.work.policies.pause_after is not None:
+            error = settlement.outcome.error or "no error was told"
+            if await self._pause_failing(claim, error, deaths[claim.job_id]):
+                _log.warning("job.paused_failing", execution=execution_text(claim.key))
 
     async def _pause(self, settlement: Settlement) -> None:
         """Pause the job before its execution ends, while the claim still proves that the answer counts."""
@@ -161,36 +210,35 @@ class Settler:
             _log.warning("job.paused_target_gone", execution=execution_text(claim.key))
 
     def _decide(self, settlement: Settlement) -> Finish | Again:
-        claim = settlement.claim
+        claim, finished_at = settlement.claim, settlement.finished_at
         if settlement.ended is not None:
-            return Finish(claim, settlement.ended, settlement.finished_at, reason=settlement.reason)
+            return Finish(claim, settlement.ended, finished_at, reason=settlement.reason)
         if settlement.postponed_to is not None:
-            stopped = _stopped(settlement, settlement.outcome)
-            return Again(claim, settlement.postponed_to, None, stopped, settlement.waits_for)
-        retry = claim.work.policies.retry
-        outcome = judged(settlement.outcome, retry)
-        attempts_made = claim.attempt - claim.earlier_attempts
-        decision = decide(outcome, retry, attempts_made, settlement.finished_at, random.random())
-        if isinstance(decision, TryAgain):
-            record = _record(claim, outcome, settlement.finished_at, self._node_id)
-            return Again(claim, decision.run_at, record, _stopped(settlement, outcome))
-        error = outcome.error if decision.state is not State.SUCCEEDED else None
-        return Finish(
-            claim,
-            decision.state,
-            settlement.finished_at,
-            msgspec.json.encode(outcome).decode(),
-            settlement.reason or error,
-            fingerprint(error) if error and decision.state is State.DEAD else None,
-        )
+            end = _finish(settlement, stopped(settlement.outcome))
+            return Again(claim, settlement.postponed_to, None, end, settlement.waits_for)
+        counted = claim.attempt - claim.earlier_attempts
+        tried = Tried(claim.attempt, counted, claim.started_at, finished_at, self._node_id, claim.worker_id)
+        decided = settle(tried, settlement.outcome, claim.work.policies.retry, random.random())
+        if isinstance(decided, Ended):
+            return _finish(settlement, decided)
+        return Again(claim, decided.run_at, decided.record, _finish(settlement, decided.if_stopped))
 
-    def _count(self, finishes: list[Finish], agains: list[Again], lost: list[Held]) -> None:
+    def _count(self, finishes: list[Finish], agains: list[Again], lost: list[AnyClaim]) -> None:
         for state, number in Counter(finish.state for finish in finishes).items():
             self._telemetry.finished.labels(state).inc(number)
         self._telemetry.retried.inc(len(agains))
         self._count_lost(lost)
 
-    def _count_lost(self, lost: list[Held]) -> None:
+    def _tell_succeeded(self, claims: list[Claim], ends: list[Instant], lost: list[AnyClaim]) -> None:
+        """Those that were lost before are counted by whoever ended them."""
+        if lost:
+            gone = set(map(id, lost))
+            kept = [place for place, claim in enumerate(claims) if id(claim) not in gone]
+            claims, ends = [claims[place] for place in kept], [ends[place] for place in kept]
+        if claims:
+            self._count_succeeded(claims, ends)
+
+    def _count_lost(self, lost: list[AnyClaim]) -> None:
         if lost:
             self._telemetry.stale_writes.labels("settle").inc(len(lost))
             _log.warning("claims.lost_before_settling", count=len(lost), first=execution_text(lost[0].key))
@@ -202,28 +250,10 @@ def _fill(batch: list[T], waiting: deque[T]) -> None:
         batch.append(waiting.popleft())
 
 
-def _stopped(settlement: Settlement, outcome: Outcome) -> Finish:
-    """How an execution ends that is not tried again because somebody asked it to stop."""
-    return Finish(
-        settlement.claim,
-        State.CANCELLED,
-        settlement.finished_at,
-        msgspec.json.encode(outcome).decode(),
-        "asked to stop while it ran",
-    )
-
-
-def _record(claim: Claim, outcome: Outcome, finished_at: Instant, node_id: int) -> str:
-    record = Attempt(
-        claim.attempt,
-        outcome.verdict,
-        claim.started_at,
-        max(finished_at, claim.started_at or finished_at),
-        node_id,
-        outcome.error,
-        outcome.detail,
-    )
-    return msgspec.json.encode(record).decode()
+def _finish(settlement: Settlement, ended: Ended) -> Finish:
+    reason = settlement.reason or ended.reason
+    at = settlement.finished_at
+    return Finish(settlement.claim, ended.state, at, ended.outcome, reason, ended.fingerprint)
 
 
 def lost_by_stopping(claim: Claim, now: Instant) -> Settlement:

@@ -1,23 +1,23 @@
 """Starts held claims when the timetable says so, most of them a moment before their instant.
 
-One batched `start` asks the database for the fire-or-skip decision; only what it grants goes to the runner, whose
-alarm waits for the instant. Where there are too few places for all that have reached their time, `Places` says whose
-turn it is.
+One batched `start` asks the database for the fire-or-skip decision; only what it grants goes to the runner,
+whose alarm waits for the instant. Where there are too few places for all that have reached their time,
+`Places` says whose turn it is.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Final
 
-from tocsin.domain.instant import MILLISECOND, SECOND, Instant, has_passed
+from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span, has_passed
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim, without
-from tocsin.queue.postgres import PostgresQueue
+from tocsin.queue.starting.starting import Starting
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
 from tocsin.worker.lateness import Lateness
-from tocsin.worker.misfires import was_missed
+from tocsin.worker.misfires import Misfires, was_missed
 from tocsin.worker.places import Places
 from tocsin.worker.runner import Runner
+from tocsin.worker.start_lead import StartLead
 from tocsin.worker.timetable import Timetable
 
 _BATCH: Final = 1000
@@ -26,7 +26,8 @@ _MEANWHILE: Final = 10 * SECOND
 """What was refused and whose grace ends about now may have been refused for that."""
 _WARM: Final = 60 * SECOND
 _LONGEST: Final = SECOND
-"""The longest wait while something is held: then it looks again, for the database's clock may have been set."""
+"""The longest wait while something is held: then it looks again, for the database's clock may have been
+set."""
 
 
 class Starter:
@@ -37,38 +38,35 @@ class Starter:
 
     def __init__(
         self,
-        queue: PostgresQueue,
+        starting: Starting,
         timetable: Timetable,
         runner: Runner,
         places: Places,
+        misfires: Misfires,
         lateness: Lateness,
         telemetry: Telemetry,
         failpoints: Failpoints,
+        lead: StartLead,
     ) -> None:
-        self._queue = queue
+        self._starting = starting
         self._timetable = timetable
         self._runner = runner
         self._places = places
+        self._misfires = misfires
         self._lateness = lateness
         self._telemetry = telemetry
         self._failpoints = failpoints
-        self.missed: Callable[[Sequence[Claim]], None] = lambda _: None
-        """Called with claims whose grace is over."""
+        self._lead = lead
         self.unanswered: list[Claim] = []
         """Claims whose start is being asked for."""
-        self.left_places: Callable[[], None] = lambda: None
-        """Called when places are left to what is queued."""
         self._asked_at: Instant = 0
-
-    def overdue(self, now: Instant) -> bool:
-        """Whether something waits to be started, and not for a place."""
-        next_at = self._timetable.next_at()
-        return next_at is not None and next_at <= now and self._places.free > 0 and not self._places.queued
+        self._waited: Span = 0
 
     async def run_once(self, now: Instant) -> Report:
         """Start what is due, as far as calls may begin."""
         if self._places.free <= 0 and not self.unanswered:
             return Report(again_at=now + _BUSY)
+        self._waited = max(0, now - (self._timetable.next_at() or now))
         due = self._take_due(now)
         if due:
             await self._start(due, now)
@@ -84,38 +82,42 @@ class Starter:
         return now + _BUSY if next_at <= now else min(next_at, now + _LONGEST)
 
     async def _start_plain(self, claims: list[Claim], now: Instant) -> list[Claim]:
-        started = await self._queue.start(claims)
+        began = self._lead.begin()
+        started = await self._starting.start(claims)
         self._asked_at = now
+        if claims:
+            self._lead.note(began, self._waited)
         return started
 
     def _take_due(self, now: Instant) -> list[Claim]:
         """Due claims, those first whose start was asked for without an answer: asking again is harmless."""
         if self.unanswered:
             return self.unanswered  # they may have begun in time already, whatever the clock says now
-        due = self._take_turns(now, min(_BATCH, self._places.free))
+        due = self._take_by_allotment(now, min(_BATCH, self._places.free))
         for claim in [c for c in due if c.start_by is not None and c.start_by <= max(now, c.run_at)]:
             due.remove(claim)
             self._runner.expire(claim)
         if missed := [claim for claim in due if was_missed(claim, now)]:
-            self.missed(missed)
+            self._misfires.put(missed)
             due = without(due, missed)
         return due
 
-    def _take_turns(self, now: Instant, room: int) -> list[Claim]:
-        """All that has reached its time, if there is room and nothing queued waits for a place. Else by turns."""
+    def _take_by_allotment(self, now: Instant, room: int) -> list[Claim]:
+        """All that has reached its time, if there is room and nothing queued waits for a place. Else by
+        turns."""
         held = self._timetable.due(now)
         beside_queued = self._places.queued and self._timetable.due_calls
         if sum(held.values()) > room or beside_queued:
             due = self._timetable.take_due(self._places.for_held(held, room))
             if beside_queued and len(due) < room:
-                self.left_places()
+                self._places.left.send()
             return due
         due = self._timetable.take_due(held)
         return due + self._timetable.take_early(now, room - len(due))
 
     def _ask(self, claims: list[Claim]) -> None:
         self.unanswered = claims
-        self._places.starting = sum(claim.work.calls for claim in claims)
+        self._places.starting = sum(claim.work.takes_place for claim in claims)
 
     async def _start(self, due: list[Claim], now: Instant) -> None:
         await self._failpoints.reach("starter.before")
@@ -128,7 +130,7 @@ class Starter:
         if plain:
             await self._run(plain, await self._start_plain(plain, now), now, left=gated)
         if gated:
-            await self._run(gated, await self._queue.start_gated(gated, now), now, left=[])
+            await self._run(gated, await self._starting.start_gated(gated, now), now, left=[])
         self._telemetry.held.set(len(self._timetable))
 
     async def _run(self, asked: list[Claim], started: list[Claim], now: Instant, left: list[Claim]) -> None:
@@ -136,6 +138,6 @@ class Starter:
         self._ask(left)
         if len(started) < len(asked):
             self._telemetry.not_started.inc(len(asked) - len(started))
-            self.missed([c for c in without(asked, started) if was_missed(c, now + _MEANWHILE)])
+            self._misfires.put([c for c in without(asked, started) if was_missed(c, now + _MEANWHILE)])
         if started:
             self._runner.run(started)

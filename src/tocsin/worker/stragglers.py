@@ -1,19 +1,19 @@
-"""Looks below the floors of the lanes for what was left there: by a transaction that was committed late, or by a worker that
-had locked it and did not take it.
+"""Looks below the low marks of the lanes for what was left there: by a transaction that committed late, or by
+a worker that had locked a row and did not take it.
 
-It has a loop of its own, for it may take long: while somebody holds a transaction open it walks all that died there, and
-claims must not wait for that.
+The look has a loop of its own, for it may take long: while a transaction is held open it walks all dead
+entries there, and claims must not wait for that.
 """
 
 import asyncio
-from collections.abc import Callable
 
 import structlog
 
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import Instant
-from tocsin.queue.postgres import PostgresQueue
+from tocsin.queue.claiming.looking import Looking
 from tocsin.service import Report
+from tocsin.signals import Signal
 
 _log = structlog.get_logger()
 
@@ -24,9 +24,9 @@ class Stragglers:
     name = "stragglers"
     interval = 30.0
 
-    def __init__(self, queue: PostgresQueue, found: Callable[[], None]) -> None:
-        self._queue = queue
-        self._found = found
+    def __init__(self, looking: Looking) -> None:
+        self._look_at = looking
+        self.found = Signal("stragglers_found")
         self._looking: asyncio.Task[object] | None = None
         self._given_up = False
 
@@ -34,7 +34,7 @@ class Stragglers:
         """Look once; if something is there, have the claimer look from there on."""
         self._looking = asyncio.current_task()
         try:
-            lanes = await self._queue.look_below(now)
+            lanes = await self._look_at.look_below(now)
         except asyncio.CancelledError:
             if not self._given_up:
                 raise
@@ -46,7 +46,7 @@ class Stragglers:
         finally:
             self._looking = None
         if lanes:
-            self._found()
+            self.found.send()
         return Report(done=lanes)
 
     def give_up(self) -> None:

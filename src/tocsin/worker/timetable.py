@@ -4,18 +4,18 @@ What enters: executions claimed up to a couple of seconds ahead. What leaves: th
 be started; and everything at once when the worker drains. What may be lost: nothing. The timetable is a copy;
 if the process dies, the claims in the database pass their deadline and are given to others.
 
-A start is a durable write: it takes some milliseconds, a thousand of them some more. So that this does not make an
-execution late it begins a little before its instant, in a crowd that is due at one instant the earlier the larger it is,
-and `Alarm` holds what has started until the instant comes. What begins early can be cancelled with certainty only until
-then, so it is no earlier than it needs to be.
+A start is a durable write and takes some milliseconds. To be on time it begins a little before the instant,
+and for a crowd due at one instant the earlier, the larger the crowd. `Armed` holds started claims until the
+instant. A cancellation is certain to work only before the start, so no start is earlier than it needs to be.
 
-Claims whose time has come stand in line by lane. Where they cannot all leave, the caller says how many of each lane do
-(`Places`), and those of a crowd that begins early come after all of them.
+Claims whose time has come are kept by lane. If not all of them can start, the caller says how many of each
+lane do (`Places`). Crowds that begin early come after them. A crowd of calls begins early only if there are
+places for all of it; otherwise the places are allotted when its time has come.
 """
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import chain
 from typing import Final, NamedTuple
@@ -23,12 +23,12 @@ from typing import Final, NamedTuple
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
 from tocsin.queue.claims import Claim
 from tocsin.queue.lanes import Lane
+from tocsin.signals import Signal
+from tocsin.worker.start_lead import SHORTEST_LEAD
 
-_CROWD: Final = 1000
 _START_TAKES: Final[Span] = 40
-"""What one of a crowd takes to start on a worker that is one of two on two cores: so much earlier it begins for each."""
-STARTED_BEFORE: Final[Span] = 25 * MILLISECOND
-"""So long before its instant a start is asked for: what waking up and a commit take, also when the disk is slow."""
+"""Microseconds per start in a crowd, measured with two workers on two cores. A crowd of n begins n times this
+earlier."""
 EXACT_STARTED_BEFORE: Final[Span] = 500 * MILLISECOND
 CROWD_STARTED_BEFORE: Final[Span] = 6 * SECOND
 """The longest that a crowd is started before its instant."""
@@ -37,12 +37,17 @@ CROWD_STARTED_BEFORE: Final[Span] = 6 * SECOND
 class Kind(IntEnum):
     """What claims of one instant have in common: how long they may wait once they have started."""
 
-    FREE = 0
-    """Waiting costs nothing: a crowd may begin as early as it needs."""
+    AT_ONCE = 0
+    """It will be over at once, and waiting takes no place: a crowd may begin as early as it needs."""
     CALL = 1
-    """Waiting keeps a place that another call could have: a crowd begins no earlier than one."""
+    """Waiting takes a place: a crowd begins early if there are places for all of it."""
     GATED = 2
-    """Waiting would keep a slot of a limit, or a job's floor, that others wait for: it begins on its instant."""
+    """Waiting would keep a slot of a limit, or a job's turn, that others wait for: it begins on its
+    instant."""
+
+
+_CROWD_STEP: Final = {Kind.AT_ONCE: 1000, Kind.CALL: 100}
+"""Each time a crowd has grown by this many it begins earlier."""
 
 
 class Bucket(NamedTuple):
@@ -55,9 +60,12 @@ class Bucket(NamedTuple):
 class Timetable:
     """Claims by the instant at which they are to start, and by lane once it has come."""
 
-    def __init__(self) -> None:
+    def __init__(self, lead: Callable[[], Span] = lambda: SHORTEST_LEAD) -> None:
+        """`lead` says how long before its instant a start is asked for."""
+        self._lead = lead
         self._buckets: dict[Bucket, dict[Lane, deque[Claim]]] = {}
-        # When to begin with which bucket. A crowd is in it several times, what is left of a bucket that is gone, too.
+        # When to begin with which bucket. A crowd is in it several times, what is left of a bucket that is
+        # gone, too.
         self._starts: list[tuple[Instant, Bucket]] = []
         self._sizes: dict[Bucket, int] = {}
         self._due: dict[Lane, deque[Claim]] = {}
@@ -68,6 +76,8 @@ class Timetable:
         """How many of those whose time has come need a place."""
         self.gated = 0
         """How many of those held are gated."""
+        self.earlier = Signal("timetable_earlier")
+        """Sent when the next instant has become an earlier one."""
 
     def __len__(self) -> int:
         return self._held
@@ -76,14 +86,15 @@ class Timetable:
         waiting = chain.from_iterable(bucket.values() for bucket in self._buckets.values())
         return chain.from_iterable(chain(waiting, self._due.values()))
 
-    def add(self, claims: Sequence[Claim]) -> bool:
-        """Hold claims. True if the next instant is now an earlier one."""
+    def add(self, claims: Sequence[Claim]) -> None:
+        """Hold claims until they are to start."""
         before = self.next_at()
         for claim in claims:
             self._put(claim)
         self._held += len(claims)
         after = self.next_at()
-        return after is not None and (before is None or after < before)
+        if after is not None and (before is None or after < before):
+            self.earlier.send()
 
     def next_at(self) -> Instant | None:
         """When the next claim is to be started; some instant that has passed if claims stand in line."""
@@ -115,16 +126,20 @@ class Timetable:
         gated = sum(claim.gated for claim in taken)
         self.gated -= gated
         self._late_at_gate -= gated
-        self.due_calls -= sum(claim.work.calls for claim in taken)
+        self.due_calls -= sum(claim.work.takes_place for claim in taken)
         self._held -= len(taken)
         return taken
 
     def take_early(self, now: Instant, limit: int) -> list[Claim]:
-        """Take out at most `limit` claims of crowds that begin before their time."""
+        """Take out at most `limit` claims of crowds that begin before their time. A crowd of calls is taken
+        as a whole."""
         taken: list[Claim] = []
         self._line_up(now)
         while len(taken) < limit and self._starts and self._starts[0][0] <= now:
             name = self._starts[0][1]
+            if name.kind is Kind.CALL and self._sizes.get(name, 0) > limit - len(taken):
+                heapq.heappop(self._starts)  # there are not enough places for it before its time
+                continue
             if name in self._buckets:
                 taken += self._take_of(name, limit - len(taken))
             if name not in self._buckets:
@@ -158,14 +173,14 @@ class Timetable:
 
     def _put(self, claim: Claim) -> None:
         kind = kind_of(claim)
-        before = _started_before(claim, kind)
+        before = _started_before(claim, kind, self._lead())
         name = Bucket(claim.run_at - before, kind)
         lanes = self._buckets.get(name)
         if lanes is None:
             lanes = self._buckets[name] = {}
             self._sizes[name] = 0
             heapq.heappush(self._starts, (name.start_at, name))
-        lane = Lane(claim.queue, claim.priority, claim.tenant_id)
+        lane = claim.lane
         claims = lanes.get(lane)
         if claims is None:
             claims = lanes[lane] = deque()
@@ -173,12 +188,13 @@ class Timetable:
         size = self._sizes[name] = self._sizes[name] + 1
         if kind is Kind.GATED:
             self.gated += 1
-        elif kind is Kind.FREE and size % _CROWD == 0:
+        elif size % _CROWD_STEP[kind] == 0:
             before = min(before + size * _START_TAKES, CROWD_STARTED_BEFORE)
             heapq.heappush(self._starts, (claim.run_at - before, name))
 
     def _line_up(self, now: Instant) -> None:
-        """Move what has reached its time into the lines of its lanes. A crowd that begins early stays where it is."""
+        """Move what has reached its time into the lines of its lanes. A crowd that begins early stays where
+        it is."""
         early: list[tuple[Instant, Bucket]] = []
         while self._starts and self._starts[0][0] <= now:
             start = heapq.heappop(self._starts)
@@ -203,7 +219,7 @@ class Timetable:
                 line.extend(claims)
             if name.kind is Kind.GATED:
                 self._late_at_gate += len(claims)
-                self.due_calls += sum(claim.work.calls for claim in claims)
+                self.due_calls += sum(claim.work.takes_place for claim in claims)
             elif name.kind is Kind.CALL:
                 self.due_calls += len(claims)
         self._forget(name)
@@ -216,11 +232,11 @@ def kind_of(claim: Claim) -> Kind:
     """How long a claim may wait once it has started."""
     if claim.overlap is not None or claim.limit_key is not None:
         return Kind.GATED
-    return Kind.CALL if claim.work.calls else Kind.FREE
+    return Kind.CALL if claim.work.takes_place else Kind.AT_ONCE
 
 
-def _started_before(claim: Claim, kind: Kind) -> Span:
+def _started_before(claim: Claim, kind: Kind, lead: Span) -> Span:
     """How long before its instant a claim begins that is alone."""
     if claim.work.exact:
-        return EXACT_STARTED_BEFORE
-    return 0 if kind is Kind.GATED else STARTED_BEFORE
+        return max(EXACT_STARTED_BEFORE, lead)
+    return 0 if kind is Kind.GATED else lead

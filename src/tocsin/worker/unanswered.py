@@ -1,10 +1,12 @@
 """Claims that were asked for and never answered.
 
-The database may have taken and started a batch that its worker does not know of: nobody would call it, and once the deadline
-had passed each would count as a lost attempt. So the worker asks what it holds under the claim's token, which only it knows.
+The database may have taken and started a batch that its worker does not know of: nobody would call it, and
+once the deadline had passed each would count as a lost attempt. So the worker asks what it holds under the
+claim's token, which only it knows.
 
-A statement that was given up may still be under way, and commit later. It is asked for again, less and less often, until no
-statement can run for as long. What a claim took is found all at once or not at all.
+A claim statement that timed out here may still run in the database and commit later. So the worker asks for
+its token again, less and less often, until longer has passed than a statement may run. A claim is one
+transaction: the worker finds all that it took, or nothing.
 """
 
 from collections.abc import Sequence
@@ -13,8 +15,8 @@ from typing import Final, NamedTuple
 import structlog
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
+from tocsin.queue.claiming.claiming import Claiming
 from tocsin.queue.claims import Claim
-from tocsin.queue.postgres import PostgresQueue
 
 _FIRST_WAIT: Final[Span] = 250 * MILLISECOND
 _LONGEST_STATEMENT: Final[Span] = 60 * SECOND
@@ -36,8 +38,8 @@ class Found(NamedTuple):
 class UnansweredClaims:
     """The tokens of one worker's claims without an answer."""
 
-    def __init__(self, queue: PostgresQueue) -> None:
-        self._queue = queue
+    def __init__(self, claiming: Claiming) -> None:
+        self._claiming = claiming
         self._tokens: dict[int, _Unanswered] = {}
 
     def note(self, token: int, now: Instant) -> None:
@@ -45,7 +47,8 @@ class UnansweredClaims:
         self._tokens[token] = _Unanswered(now, now)
 
     async def ask_if_due(self, now: Instant) -> Found:
-        """Ask for claims that were not asked for a while. Should this have no answer either, the next run asks again."""
+        """Ask for claims that were not asked for a while. Should this have no answer either, the next run
+        asks again."""
         return await self._ask([token for token, known in self._tokens.items() if known.ask_at <= now], now)
 
     async def ask_at_last(self, now: Instant) -> Found:
@@ -55,11 +58,11 @@ class UnansweredClaims:
     async def _ask(self, tokens: list[int], now: Instant) -> Found:
         if not tokens:
             return Found()
-        for (
-            token
-        ) in tokens:  # before there is an answer: should there be none, new claims need not wait for it
-            self._ask_later(token, now)
-        claims, stopped = await self._queue.recall(tokens)
+        for token in tokens:
+            self._ask_later(
+                token, now
+            )  # before the answer: if there is none, new claims need not wait for it
+        claims, stopped = await self._claiming.recall(tokens)
         found = {claim.token for claim in (*claims, *stopped)}
         for token in tokens:
             if token in found or now - self._tokens[token].since >= _LONGEST_STATEMENT:

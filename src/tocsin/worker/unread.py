@@ -1,8 +1,10 @@
-"""Executions that this worker has claimed and cannot read: they go back without an attempt, for a newer worker.
+"""Executions that this worker has claimed and cannot read: they go back without an attempt, for a newer
+worker.
 
-What was claimed ahead goes back unchanged. What is due is put off, each time for as long as it has been due already, so
-that it does not come back at once and is not forgotten either. In a lane where this happened the worker claims nothing ahead
-of time for a minute: workers that can read it do, and so they have it before this one sees it again.
+What was claimed ahead goes back unchanged. What is due is put off, each time for as long as it has been due
+already, so that it does not come back at once and is not forgotten either. In a lane where this happened the
+worker claims nothing ahead of time for a minute: workers that can read it do, and so they have it before this
+one sees it again.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +39,7 @@ class LeftToOthers:
                 self._expire(claim)
                 continue
             self._unread.note(claim.job_id, claim.version or 0, error.detail, now)
-            self._shy_until[Lane(claim.queue, claim.priority, claim.tenant_id)] = now + _SHY_FOR
+            self._shy_until[claim.lane] = now + _SHY_FOR
             self._settler.put(
                 Settlement(claim, _NOT_CALLED, now, postponed_to=_next_try(claim, now), waits_for=VERSION)
             )

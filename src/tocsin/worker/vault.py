@@ -1,8 +1,9 @@
-"""Secrets on the worker: what calls are signed with, and what their headers need. Remembered for a few seconds.
+"""Secrets on the worker: what calls are signed with, and what their headers need. Remembered for a few
+seconds.
 
-Neither may hold up or end a call that can do without: when the database does not answer in time, a signing secret
-that was known is used a while longer, and a request is sent unsigned rather than not at all. A header that names a
-secret cannot do without it.
+Neither may hold up or end a call that can do without: when the database does not answer in time, a signing
+secret that was known is used a while longer, and a request is sent unsigned rather than not at all. A header
+that names a secret cannot do without it.
 """
 
 import asyncio
@@ -15,20 +16,13 @@ from tocsin.domain.errors import Conflict, Refused, Unavailable
 from tocsin.domain.sealing import CannotOpen, KeyMissing
 from tocsin.store.secrets import SecretStore
 from tocsin.store.webhook_secrets import WebhookSecretStore
+from tocsin.targets.secrets import SecretOfOthers, SecretUnavailable
 
 FRESH_SECONDS: Final = 3.0
 _PATIENCE: Final = 2.0
 _REMEMBERED: Final = 10_000
 _log = structlog.get_logger()
 T = TypeVar("T")
-
-
-class SecretUnavailable(Unavailable):
-    """A secret cannot be had now; another attempt may fare better."""
-
-
-class SecretOfOthers(Unavailable):
-    """A secret was sealed with a key that this worker does not have; others may have it."""
 
 
 class Vault:

@@ -1,4 +1,4 @@
-"""One worker: its parts, and how they wake each other.
+"""One worker: its parts, and which of their signals sets off what.
 
 ::
 
@@ -9,10 +9,13 @@
                     └─► misfires          what was missed: decided by its policy
                 heartbeat                 long work
                 line_keeper               work that waits for its host
-                stragglers                what was left below the floors
+                stragglers                what was left below the low marks
+
+Parts are handed what they use when they are made. Whatever else they have to tell they send as a signal, and
+`_connect` says what listens.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Final
 
 import structlog
@@ -22,38 +25,45 @@ from tocsin.db.notices import Notices
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND
 from tocsin.failpoints import Failpoints
+from tocsin.queue.claiming.late_entries import ENTERED, LateEntries
 from tocsin.queue.claims import Claim
-from tocsin.queue.postgres import PostgresQueue
-from tocsin.queue.shares import Rank, TenantShares
+from tocsin.queue.queue import Queue
+from tocsin.queue.tenant_caps import Rank, TenantCaps
 from tocsin.service import Loop
 from tocsin.settings import Settings
 from tocsin.store.control.pausing import Pausing
 from tocsin.store.leases import Renewal
 from tocsin.store.misfires import MisfireStore
+from tocsin.targets.caller import Caller
+from tocsin.targets.script.caller import SCRIPT_HOST
 from tocsin.telemetry import Telemetry
 from tocsin.worker.claimer import Claimer
 from tocsin.worker.heartbeat import Heartbeat
 from tocsin.worker.lateness import Lateness
 from tocsin.worker.misfires import Misfires
 from tocsin.worker.places import Places
-from tocsin.worker.runner import Caller, Runner
-from tocsin.worker.settler import Settler
-from tocsin.worker.slot_keeper import SlotKeeper
+from tocsin.worker.runner import Runner
+from tocsin.worker.settler import Settler, count_none
+from tocsin.worker.slot_returner import SlotReturner
+from tocsin.worker.start_lead import StartLead
 from tocsin.worker.starter import Starter
 from tocsin.worker.stragglers import Stragglers
+from tocsin.worker.tallies import Tallies
 from tocsin.worker.timetable import Timetable
 
 _SETTLE_TRIES: Final = 3
+_WORTH_A_CLAIM: Final = 8
+"""A full worker claims again when this part of its places is free: fewer are not worth the statement."""
 _log = structlog.get_logger()
 
 
 class Worker:
-    """Assembles the parts of a worker over one queue."""
+    """Assembles the parts of a worker over one queue. `callers` by the routes that they serve."""
 
     def __init__(
         self,
-        queue: PostgresQueue,
-        callers: Mapping[type, Caller],
+        queue: Queue,
+        callers: Mapping[str, Caller],
         clock: Clock,
         settings: Settings,
         telemetry: Telemetry,
@@ -62,69 +72,106 @@ class Worker:
         node_id: int,
         misfires: MisfireStore,
         control: Pausing | None = None,
+        tallies: Tallies | None = None,
     ) -> None:
         self.rank = Rank(node_id, settings.lease_ttl)
         self._queue = queue
         self._clock = clock
         self._settings = settings
         self._control = control
-        self.timetable = Timetable()
+        self._tallies = tallies
+        lead = StartLead(clock.monotonic)
+        self.timetable = Timetable(lead.span)
         self.lateness = Lateness()
+        self.places = Places(settings.concurrency)
         self.settler = Settler(
-            queue,
+            queue.settling,
             clock,
             telemetry,
             failpoints,
             node_id=node_id,
-            yield_to=lambda: self.starter.overdue(clock.now()),
+            yield_to=self._starts_wait,
             pause_gone=self._pause_gone,
+            pause_failing=self._pause_failing,
+            count_succeeded=count_none if tallies is None else tallies.succeeded,
         )
         self.runner = Runner(
             callers,
             self.settler,
+            self.places,
+            self.timetable,
+            queue.slots,
             clock,
             telemetry,
             failpoints,
-            concurrency=settings.concurrency,
             host_concurrency=settings.host_concurrency,
+            rooms={SCRIPT_HOST: settings.script_concurrency},
         )
-        self.places = Places(self.runner)
+        self.misfires = Misfires(queue.settling, misfires, telemetry, failpoints)
         self.starter = Starter(
-            queue, self.timetable, self.runner, self.places, self.lateness, telemetry, failpoints
+            queue.starting,
+            self.timetable,
+            self.runner,
+            self.places,
+            self.misfires,
+            self.lateness,
+            telemetry,
+            failpoints,
+            lead,
         )
-        self.misfires = Misfires(queue, misfires, telemetry, failpoints)
         self.claimer = Claimer(
             queue,
             self.timetable,
             self.runner,
             self.places,
             self.settler,
+            self.misfires,
             telemetry,
             failpoints,
             ahead=settings.claim_ahead,
             batch=settings.claim_batch,
             held_max=settings.held_max,
             lateness=self.lateness,
-            shares=TenantShares(self.rank, settings.limit_in_flight, settings.limit_fires_per_second),
+            tenant_caps=TenantCaps(self.rank, settings.limit_in_flight, settings.limit_fires_per_second),
         )
         self.heartbeat = Heartbeat(
-            queue,
+            queue.claiming,
             self.runner,
             self._waiting,
             lambda: bool(self.starter.unanswered),
             claim_ttl=settings.claim_ttl,
         )
+        self.stragglers = Stragglers(queue.looking)
         self._claiming = Loop(self.claimer, clock)
         self._starting = Loop(self.starter, clock)
         self._settling = Loop(self.settler, clock)
         self._deciding = Loop(self.misfires, clock)
         self._beating = Loop(self.heartbeat, clock)
-        self._keeping = Loop(SlotKeeper(queue.slots), clock)
+        self._keeping = Loop(SlotReturner(queue.slots), clock)
         self._lining = Loop(self.runner.line_keeper, clock)
-        self._look_again = _both(self.claimer.forget_look, self._claiming.wake)
-        self._stragglers = Stragglers(queue, self._look_again)
-        self._sweeping = Loop(self._stragglers, clock)
-        self._wire()
+        self._sweeping = Loop(self.stragglers, clock)
+        self._connect()
+
+    def _connect(self) -> None:
+        """Which signal sets off what."""
+        self.timetable.earlier.connect(self._starting.wake)
+        self.places.left.connect(self._claim_if_worth_it)
+        self.misfires.undecided.connect(self._deciding.wake)
+        self.misfires.decided.connect(self._look_again)
+        self.settler.unsettled.connect(self._settling.wake)
+        self.settler.settled.connect(self._use_free_places)
+        self.settler.requeued.connect(self._look_again)
+        self.runner.freed.connect(self._use_free_places)
+        self.runner.line_keeper.in_line.connect(self._lining.wake)
+        self.stragglers.found.connect(self._look_again)
+        self._queue.slots.taken.connect(self._keeping.wake)
+
+    def listen(self, notices: Notices) -> None:
+        """Let notices from the database wake the parts they concern."""
+        notices.hear(ENTERED, LateEntries(self._queue.looking).heard)
+        notices.on("ready", self._look_again)
+        notices.on("slots", self._keeping.wake)
+        notices.on("stop", self._look_for_stops)
 
     @property
     def loops(self) -> list[Loop]:
@@ -138,6 +185,7 @@ class Worker:
             self._lining,
             self._sweeping,
             self._deciding,
+            *([Loop(self._tallies, self._clock)] if self._tallies else []),
         ]
 
     def heard(self, renewal: Renewal) -> None:
@@ -145,16 +193,10 @@ class Worker:
         self.rank.learn(renewal.workers, renewal.now / SECOND)
         self.lateness.learn(renewal.workers)
 
-    def listen(self, notices: Notices) -> None:
-        """Let notices from the database wake the parts they concern."""
-        notices.on("ready", self._look_again)
-        notices.on("slots", self._keeping.wake)
-        notices.on("stop", _both(self.heartbeat.look_for_stops, self._beating.wake))
-
     async def drain(self) -> None:
         """Claim nothing more, give back what has not started, finish what has, write it all down."""
         self._sweeping.stop()
-        self._stragglers.give_up()
+        self.stragglers.give_up()
         self._claiming.stop()
         self._starting.stop()
         # A claim or start under way still adds to the timetable or the runner; only then is all of it there.
@@ -166,28 +208,33 @@ class Worker:
         await self.runner.drain(self._settings.drain_timeout)
         await self._tried(self._settle_the_rest())
         await self._tried(self._queue.slots.give_back_all())
+        if self._tallies:
+            await self._tried(self._tallies.write_all())
         self._settling.stop()
         self._beating.stop()
         self._keeping.stop()
         self._lining.stop()
 
     async def _tried(self, step: Awaitable[None]) -> None:
-        """A step of draining. What could not be written down passes its deadline and is reclaimed by others."""
+        """A step of draining. What could not be written down passes its deadline and is reclaimed by
+        others."""
         try:
             await step
         except Unavailable as error:
             _log.warning("worker.drained_partly", error=str(error), unsettled=self.settler.backlog)
 
     async def _give_back_held(self) -> None:
-        """What has not started goes back, also what may have started without an answer: nothing of it was called."""
+        """What has not started goes back, also what may have started without an answer: nothing of it was
+        called."""
         self.runner.give_back(self.starter.unanswered)
         if held := self.timetable.pop_all() + self.misfires.give_up():
-            await self._queue.release(held)
+            await self._queue.claiming.release(held)
         await self.claimer.give_back_unanswered(self._clock.now())
 
     async def _settle_the_rest(self) -> None:
-        """Write down every outcome. Not beside the settler's own loop: two runs share one batch, and the one that ends first
-        would drop what the other has added to it. A broken connection alone must not cost all outcomes."""
+        """Write down every outcome. Not beside the settler's own loop: two runs share one batch, and the one
+        that ends first would drop what the other has added to it. A broken connection alone must not cost all
+        outcomes."""
         self._settling.stop()
         await self._settling.ended()
         for tries_left in reversed(range(_SETTLE_TRIES)):
@@ -203,53 +250,43 @@ class Worker:
             return False
         return await self._control.pause_gone(claim.tenant_id, claim.key, claim.token, claim.target, reason)
 
-    def _wire(self) -> None:
-        self.claimer.earlier = self._starting.wake
-        self.starter.left_places = self._left_places
-        self.claimer.undecided = self.misfires.__len__
-        self.starter.missed = self.misfires.put
-        self.misfires.wake = self._deciding.wake
-        self.misfires.decided = self._look_again
-        self.settler.wake = self._settling.wake
-        self.settler.settled = self._room_made
-        self.settler.requeued = self._look_again
-        self.runner.freed = self._room_made
-        self.runner.line_keeper.others_wait = self._others_wait
-        self.runner.line_keeper.wake = self._lining.wake
-        self.claimer.rooms_in_line = self.runner.line_keeper.lines.rooms
-        self._queue.slots.taken = self._keeping.wake
-        self.runner.abandoned = self._abandoned
+    async def _pause_failing(self, claim: Claim, error: str, deaths: int) -> bool:
+        if self._control is None or claim.version is None:
+            return False
+        return await self._control.pause_failing(
+            claim.tenant_id, claim.key, claim.token, claim.version, deaths, error
+        )
 
-    def _room_made(self) -> None:
-        """Wake those that had no room, once there is enough for a batch worth its statement."""
-        if self.claimer.blocked and self.runner.free >= self._settings.concurrency // 8:
+    def _look_again(self) -> None:
+        """Something new may be in the queue."""
+        self.claimer.forget_look()
+        self._claiming.wake()
+
+    def _look_for_stops(self) -> None:
+        self.heartbeat.look_for_stops()
+        self._beating.wake()
+
+    def _use_free_places(self) -> None:
+        """Wake the parts that had no room, once there is enough for a batch worth its statement."""
+        if self.places.blocked and self._many(self.places.unused):
             self._claiming.wake()
-        if self.timetable and self.runner.free == 1:
+        if self.timetable and self.places.unused == 1:
             self._starting.wake()
 
-    def _others_wait(self) -> bool:
-        """Whether there is work for a place beside what stands in line for a host."""
-        next_at = self.timetable.next_at()
-        return self.claimer.blocked or (next_at is not None and next_at <= self._clock.now())
-
-    def _left_places(self) -> None:
-        """The starter left places to what is queued: worth a claim if there are enough, or if that is more urgent."""
-        enough = self.places.free >= self._settings.concurrency // 8
-        if enough or self.places.urgent(self.timetable.due(0)):
+    def _claim_if_worth_it(self) -> None:
+        """The starter left places to what is queued: worth a claim if there are many, or if that is more
+        urgent."""
+        if self._many(self.places.free) or self.places.urgent(self.timetable.due(0)):
             self._claiming.wake()
 
-    def _abandoned(self, claim: Claim) -> None:
-        """Its slot is not in use any more; whoever waits for it may have it."""
-        self._queue.slots.leave([claim])
-        self._keeping.wake()
+    def _many(self, places: int) -> bool:
+        return places >= self._settings.concurrency // _WORTH_A_CLAIM
+
+    def _starts_wait(self) -> bool:
+        """Whether something waits to be started, and not for a place."""
+        next_at = self.timetable.next_at()
+        late = next_at is not None and next_at <= self._clock.now()
+        return late and self.places.free > 0 and not self.places.queued
 
     def _waiting(self) -> Iterable[Claim]:
         return (*self.timetable, *self.starter.unanswered, *self.misfires.claims(), *self.settler.claims())
-
-
-def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
-    def call() -> None:
-        first()
-        second()
-
-    return call

@@ -5,18 +5,27 @@ import msgspec
 from tocsin.api.wire.actions import Reason
 from tocsin.api.wire.jobs import Job
 from tocsin.api.wire.scalars import Time
+from tocsin.domain.policy import Misfire, MisfirePolicy
 
 
 class Pause(Reason, frozen=True):
     """A pause, for good or until an instant."""
 
     until: Time | None = None
+    dry_run: bool = False
 
 
-class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Cancel(Reason, frozen=True):
     """With `dry_run` nothing is changed."""
 
     dry_run: bool = False
+
+
+class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """With `dry_run` nothing is changed. `misfire` decides this once instead of the job's own policy."""
+
+    dry_run: bool = False
+    misfire: Misfire | MisfirePolicy | None = None
 
 
 class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,6 +44,8 @@ class CancelAnswer(msgspec.Struct, frozen=True):
     """Executions that were running."""
     not_retried: int
     """Executions that had been called and waited for another attempt."""
+    dry_run: bool = False
+    """Whether nothing of it was done."""
 
 
 class PauseAnswer(msgspec.Struct, frozen=True):
@@ -42,6 +53,7 @@ class PauseAnswer(msgspec.Struct, frozen=True):
 
     job: Job
     held: int
+    dry_run: bool = False
 
 
 class ResumeAnswer(msgspec.Struct, frozen=True):

@@ -9,10 +9,19 @@ import msgspec
 from tocsin.api.wire.pages import CursorInstant, Page
 from tocsin.api.wire.scalars import Time, time_of
 from tocsin.domain.explain import Facts, Step
-from tocsin.domain.ids import ExecutionKey, ExecutionText, JobText, execution_text, job_text
+from tocsin.domain.ids import (
+    ExecutionKey,
+    ExecutionText,
+    JobText,
+    WorkerText,
+    execution_text,
+    job_text,
+    worker_text,
+)
 from tocsin.domain.instant import MILLISECOND, Instant, format_instant
 from tocsin.domain.lifecycle import FINAL, CancelResult, State
 from tocsin.domain.outcome import Attempt, Outcome, Verdict
+from tocsin.domain.protocol import Progress
 from tocsin.domain.waits import Wait
 
 ExecutionPlace = tuple[UUID, CursorInstant, CursorInstant | None]
@@ -30,6 +39,9 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     node: int | None
     error: str | None
     detail: dict[str, Any] | None
+    worker: WorkerText | None
+    result: Any = None
+    """What the task returned, if it was the last attempt and one execution was asked for."""
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,11 +67,14 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     backfill: int | None = None
     fire_until: Time | None = None
     fire_count: int = 1
+    discarded_at: Time | None = None
+    progress: Progress | None = None
     attempts: list[AttemptView] = []
 
 
 class CancelledExecution(Execution, frozen=True, kw_only=True):
-    """An execution as a cancellation left it. `final_state` is there if it is over, which it may be by its own end."""
+    """An execution as a cancellation left it. `final_state` is there if it is over, which it may be by its
+    own end."""
 
     answer: CancelResult
     final_state: State | None
@@ -71,6 +86,23 @@ class ExecutionPage(Page, frozen=True, kw_only=True):
     items: list[Execution]
 
 
+class LogView(msgspec.Struct, frozen=True):
+    """A line that an attempt logged."""
+
+    attempt: int
+    seq: int
+    at: Time
+    level: str
+    message: str
+    fields: dict[str, Any] | None
+
+
+class LogPage(Page, frozen=True, kw_only=True):
+    """Lines of an execution's attempts, in order."""
+
+    items: list[LogView]
+
+
 class StepView(msgspec.Struct, frozen=True, rename={"since": "from", "until": "to"}):
     """A part of an execution's life: what happened or held it back, from when to when."""
 
@@ -78,6 +110,8 @@ class StepView(msgspec.Struct, frozen=True, rename={"since": "from", "until": "t
     words: str
     since: Time | None
     until: Time | None
+    link: str | None
+    """The page of the dashboard with what it waited for, ran into or came from."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -88,14 +122,21 @@ class Explanation(msgspec.Struct, frozen=True):
     steps: list[StepView]
 
 
-def explanation(row: Any, steps: Sequence[Step], name: str | None = None) -> Explanation:
+def explanation(
+    row: Any, steps: Sequence[Step], links: Sequence[str | None], name: str | None = None
+) -> Explanation:
     """An execution's row and its story, under its job's name."""
-    views = [StepView(step.kind, step.words, time_of(step.since), time_of(step.until)) for step in steps]
+    views = [
+        StepView(step.kind, step.words, time_of(step.since), time_of(step.until), link)
+        for step, link in zip(steps, links, strict=True)
+    ]
     return Explanation(execution_view(row, name, attempts=True), [step.words for step in steps], views)
 
 
-def execution_view(row: Any, name: str | None = None, *, attempts: bool = False) -> Execution:
-    """An execution from its row, live or finished, under its job's name."""
+def execution_view(
+    row: Any, name: str | None = None, *, attempts: bool = False, result: str | None = None
+) -> Execution:
+    """An execution from its row, live or finished, under its job's name. `result` is JSON text."""
     started = _first_start(row)
     return Execution(
         id=name_of(row),
@@ -118,7 +159,19 @@ def execution_view(row: Any, name: str | None = None, *, attempts: bool = False)
         backfill=row["backfill_id"],
         fire_until=time_of(row["fire_until"]),
         fire_count=row["fire_count"],
-        attempts=_attempts(row) if attempts else [],
+        discarded_at=time_of(row["discarded_at"]),
+        progress=msgspec.json.decode(row["progress"], type=Progress, strict=False)
+        if row["progress"]
+        else None,
+        attempts=_attempts(row, result) if attempts else [],
+    )
+
+
+def log_view(row: Any) -> LogView:
+    """A line from its row."""
+    fields = msgspec.json.decode(row["fields"]) if row["fields"] else None
+    return LogView(
+        row["attempt"], row["seq"], format_instant(row["at"]), row["level"], row["message"], fields
     )
 
 
@@ -171,10 +224,11 @@ def _first_start(row: Any) -> Instant | None:
     return start
 
 
-def _attempts(row: Any) -> list[AttemptView]:
+def _attempts(row: Any, result: str | None = None) -> list[AttemptView]:
     views = [_attempt_view(attempt) for attempt in _earlier(row)]
     if row["started_at"] is not None:
-        views.append(_attempt_view(_last_attempt(row), running=row["finished_at"] is None))
+        last = _attempt_view(_last_attempt(row), running=row["finished_at"] is None)
+        views.append(msgspec.structs.replace(last, result=msgspec.json.decode(result)) if result else last)
     return views
 
 
@@ -193,6 +247,7 @@ def _last_attempt(row: Any) -> Attempt:
         row["node_id"],
         outcome.error,
         outcome.detail,
+        row["worker_id"],
     )
 
 
@@ -209,4 +264,5 @@ def _attempt_view(attempt: Attempt, *, running: bool = False) -> AttemptView:
         node=attempt.node_id,
         error=attempt.error,
         detail=attempt.detail,
+        worker=None if attempt.worker_id is None else worker_text(attempt.worker_id),
     )

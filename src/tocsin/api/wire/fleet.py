@@ -27,12 +27,20 @@ class NodeView(msgspec.Struct, frozen=True):
     shards: int
     started_at: Time
     seen_at: Time
+    queues: list[str]
+    """The queues that it serves; empty: all."""
     running: int | None = None
     """Calls under way; null for a process that runs none."""
     held: int | None = None
     """Executions that it has claimed and that wait in its memory."""
     saturation: float | None = None
     """Which share of its concurrency is in use."""
+    capacity: int | None = None
+    """How many calls it can make at once."""
+    started_per_s: float | None = None
+    """Attempts that it started per second, lately."""
+    clock_ms: float | None = None
+    """How far its clock may be from the database's."""
 
 
 class Shards(msgspec.Struct, frozen=True):

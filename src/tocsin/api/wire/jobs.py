@@ -1,15 +1,18 @@
-"""Jobs: the bodies that define and change one, the answer that shows one, and the ways between these and the domain.
+"""Jobs: the bodies that define and change one, the answer that shows one, and the ways between these and the
+domain.
 
 An answer spells every default out; a body need not. What stops and starts a job is in `control`.
 """
 
 from functools import lru_cache
+from itertools import takewhile
 from typing import Annotated, Any, Final
+from uuid import UUID
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tocsin.api.wire.pages import Page
+from tocsin.api.wire.pages import CursorInstant, Page
 from tocsin.api.wire.scalars import Name, Time, time_of
 from tocsin.api.wire.schedules import WrittenSchedule
 from tocsin.domain.ids import ExecutionKey, ExecutionText, JobText, execution_text, job_text
@@ -21,16 +24,19 @@ from tocsin.domain.policy import (
     Misfire,
     MisfirePolicy,
     Overlap,
+    PauseAfter,
     Policies,
     Precision,
     Retry,
     StartWithin,
 )
+from tocsin.domain.preview import explanation
 from tocsin.domain.schedule import Schedule
 from tocsin.domain.target import Target
 from tocsin.domain.written import WrittenName, WrittenTimeout, at_most, line, lines
 
 MAX_IDEMPOTENCY_KEY: Final = 255
+JobListPlace = tuple[str, UUID, str | None, CursorInstant | None]
 Description = Annotated[str, lines(MAX_DESCRIPTION)]
 Tags = Annotated[list[Annotated[str, line(MAX_TAG, without=",")]], at_most(MAX_TAGS, uniqueItems=True)]
 IdempotencyKey = Annotated[str, line(MAX_IDEMPOTENCY_KEY)]
@@ -59,6 +65,7 @@ class JobBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overlap: Overlap = Overlap.ALLOW
     limit: Limit | None = None
     precision: Precision = Precision.NORMAL
+    pause_after: PauseAfter | None = None
 
 
 class NewJob(JobBody, frozen=True):
@@ -84,6 +91,7 @@ class JobPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overlap: Overlap | UnsetType = UNSET
     limit: Limit | UnsetType | None = UNSET
     precision: Precision | UnsetType = UNSET
+    pause_after: PauseAfter | UnsetType | None = UNSET
 
 
 class RetryView(Retry, frozen=True, omit_defaults=False):
@@ -127,6 +135,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     overlap: Overlap
     limit: Limit | None
     precision: Precision
+    pause_after: int | None
     next_fire_at: Time | None
     fire_count: int
     version: int
@@ -137,6 +146,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """The schedule in words, where a listing asked for it."""
     recent: list[RecentFire] | UnsetType = UNSET
     """The last finished executions, latest first, where a listing asked for them."""
+    last_fire_at: Time | UnsetType | None = UNSET
+    """The latest of these that ran, and how it ended."""
+    last_state: State | UnsetType | None = UNSET
+    last_error: str | UnsetType | None = UNSET
+    """Of the latest that failed, if none succeeded since."""
+    consecutive_failures: int | UnsetType = UNSET
+    """How many of these failed since the last that succeeded; 20 means 20 or more."""
 
 
 class JobPage(Page, frozen=True, kw_only=True):
@@ -158,6 +174,22 @@ def recent_fire(row: Any) -> RecentFire:
     )
 
 
+def with_recent(job: Job, recent: list[RecentFire]) -> Job:
+    """A job with its last outcomes and what they say. What was skipped or called off says nothing about
+    it."""
+    ran = [fire for fire in recent if fire.state not in (State.SKIPPED, State.CANCELLED)]
+    failed = list(takewhile(lambda fire: fire.state != State.SUCCEEDED, ran))
+    return msgspec.structs.replace(
+        job,
+        schedule_words=explanation(job.schedule),
+        recent=recent,
+        last_fire_at=ran[0].fire_at if ran else None,
+        last_state=ran[0].state if ran else None,
+        last_error=failed[0].reason if failed else None,
+        consecutive_failures=len(failed),
+    )
+
+
 def definition_of(new: JobBody, schedule: Schedule) -> Definition:
     """The domain's view of a request."""
     policies = Policies(
@@ -168,6 +200,7 @@ def definition_of(new: JobBody, schedule: Schedule) -> Definition:
         new.start_within,
         new.limit,
         new.precision,
+        new.pause_after,
     )
     return Definition(
         schedule, new.target, new.name, new.description, new.queue, new.priority, tuple(new.tags), policies
@@ -202,6 +235,7 @@ def job_view(row: Any) -> Job:
         overlap=policies.overlap,
         limit=policies.limit,
         precision=policies.precision,
+        pause_after=policies.pause_after,
         next_fire_at=time_of(row["next_fire_at"]) if row["state"] in ("active", "paused") else None,
         fire_count=row["fire_count"],
         version=row["version"],

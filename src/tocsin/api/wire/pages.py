@@ -1,7 +1,7 @@
 """Listings come in pages, and a cursor says where the next one begins.
 
-A cursor is opaque to callers and self-contained for us: the place in the listing, of a type that the listing names.
-What does not decode to that type is refused before it reaches the database.
+A cursor is opaque to callers and self-contained for us: the place in the listing, of a type that the listing
+names. What does not decode to that type is refused before it reaches the database.
 """
 
 import base64
@@ -14,8 +14,8 @@ from msgspec import Meta
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import EARLIEST
 
-# Cursors name instants. These bounds lie beyond the years that can be written, so that a broken row can end a page, and
-# before PostgreSQL's own.
+# Cursors name instants. These bounds lie beyond the years that can be written, so that a broken row can end a
+# page, and before PostgreSQL's own.
 CursorInstant = Annotated[int, Meta(ge=EARLIEST, le=1 << 62)]
 CursorNumber = Annotated[int, Meta(ge=0, le=(1 << 62))]
 

@@ -1,4 +1,5 @@
-"""Schedules as users write them, and what a preview asks. What a preview answers is `domain.preview`'s own."""
+"""Schedules as users write them, and what a preview asks. What a preview answers is `domain.preview`'s
+own."""
 
 from typing import Annotated
 

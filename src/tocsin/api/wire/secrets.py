@@ -33,7 +33,8 @@ class Reseal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UnopenedSecret(msgspec.Struct, frozen=True):
-    """A secret that could not be opened, and stays as it is. A webhook secret is called ``webhook/<version>``."""
+    """A secret that could not be opened, and stays as it is. A webhook secret is called
+    ``webhook/<version>``."""
 
     tenant: str
     name: str

@@ -1,4 +1,5 @@
-"""Numbers for people who look. A capped count means "at least"; a window may be shorter than an hour where much happens."""
+"""Numbers for people who look. A capped count means "at least"; a window may be shorter than an hour where
+much happens."""
 
 from typing import Literal
 
@@ -34,11 +35,10 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Lateness(msgspec.Struct, frozen=True):
-    """How late executions started, in milliseconds, and which share started within a second."""
+    """How late executions started, in milliseconds."""
 
     p50_ms: float | None
     p99_ms: float | None
-    on_time: float | None
 
 
 class Need(msgspec.Struct, frozen=True):
@@ -51,62 +51,66 @@ class Need(msgspec.Struct, frozen=True):
     since: Time | None = None
 
 
+class Paused(msgspec.Struct, frozen=True):
+    """What is paused."""
+
+    jobs: Count
+    queues: int
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """How a tenant's work stands."""
+    """How a tenant's work stands. `running` and `due` are the tenant's; `held` and `capacity` are the
+    fleet's, for operators."""
 
     now: Time
     running: Count
+    held: int | None
+    """Executions that workers have claimed and keep in memory until their instant."""
+    capacity: int | None
+    """Calls that the live workers can make at once."""
     due: Due
-    window_s: int
-    """How many seconds back `ended` and `late` reach: an hour, or less if more ended than is counted."""
-    ended: Ended
-    late: Lateness
+    ended_1h: Ended
+    late_1h: Lateness
+    on_time_1h: float | None
+    """The share of what should have started within the last hour that did so within a second. What is due and
+    waits is not on time."""
     dead_24h: Count
     recurring_jobs: Count
-    paused_jobs: Count
+    paused: Paused
     needs_you: list[Need]
 
 
-class Bucket(msgspec.Struct, frozen=True):
-    """What ended within a step from `at` on."""
+class SeriesLine(msgspec.Struct, frozen=True):
+    """One series: a number for each of the buckets."""
 
-    at: Time
-    succeeded: int
-    dead: int
-    skipped: int
-    cancelled: int
-    expired: int
-    p50_ms: float | None
-    p99_ms: float | None
+    key: str
+    fires: list[int]
+    p50_ms: list[float | None]
+    p99_ms: list[float | None]
 
 
-class Series(msgspec.Struct, frozen=True):
-    """Buckets in which something ended. Before `covers_from` nothing was counted."""
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """What ended in each step from the instants in `at` on, by what was asked for, and in all. Before
+    `covers_from` nothing was counted."""
 
     step_s: int
+    at: list[Time]
+    series: list[SeriesLine]
+    total: SeriesLine
+    behind_s: int
+    """Of how many last seconds something may be missing."""
     covers_from: Time
-    items: list[Bucket]
 
 
-class ErrorGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Dead letters of one kind of error."""
+class LagMap(msgspec.Struct, frozen=True, kw_only=True):
+    """How late executions started: for each step from the instants in `at` on, how many within each bound.
+    The last number of each is what was later than all bounds."""
 
-    fingerprint: str | None
-    status: str | None
-    error: str | None
-    count: int
-    jobs: int
-    last_hour: int
-    first_at: Time
-    last_at: Time
-    sample: ExecutionText
-
-
-class ErrorGroups(msgspec.Struct, frozen=True):
-    """Kinds of errors, the most frequent first; `capped` if older dead letters were not counted."""
-
-    capped: bool
-    items: list[ErrorGroup]
+    step_s: int
+    bounds_ms: list[int]
+    at: list[Time]
+    counts: list[list[int]]
+    behind_s: int
 
 
 class ComingFire(msgspec.Struct, frozen=True):
@@ -120,6 +124,7 @@ class ComingFire(msgspec.Struct, frozen=True):
 
 
 class ComingFires(msgspec.Struct, frozen=True):
-    """The next fires, soonest first: all that are planned, and of each recurring job the first that is not."""
+    """The next fires, soonest first: all that are planned, and of each recurring job the first that is
+    not."""
 
     items: list[ComingFire]

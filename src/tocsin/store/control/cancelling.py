@@ -1,25 +1,28 @@
 """Ending: a job, what it has queued, or all of it but its history.
 
-Locks are taken in one order: the job's backfills, as the backfiller does it, then the job, then its executions, first the one
-that holds the turn. So nothing is queued, skipped for the sake of what is being called off, or put back for a retry while
-the job ends. The turn need not pass on: nothing that waits for it is left.
+Locks are taken in one order: the job's backfills, as the backfiller does it, then the job, then its
+executions, first the one that holds the turn. So nothing is queued, skipped for the sake of what is being
+called off, or put back for a retry while the job ends. The turn need not pass on: nothing that waits for it
+is left.
 """
 
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from tocsin.db.pool import Database, Session
+from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Conflict
 from tocsin.store.control.locked_job import lock_job, wrong_state
 from tocsin.store.executions import hold_executions
-from tocsin.store.statements import CELL, sql
+from tocsin.store.statements import sql
 
 
 class Cancelled(msgspec.Struct, frozen=True):
-    """What a cancellation did: executions that were never called and never will be, running ones that were asked to stop,
-    and those called off while they waited for another attempt."""
+    """What a cancellation did: executions that were never called and never will be, running ones that were
+    asked to stop, and those called off while they waited for another attempt."""
 
     cancelled: int
     asked_to_stop: int
@@ -32,9 +35,10 @@ class Cancelling:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def cancel(self, tenant_id: int, job_id: UUID, reason: str) -> Cancelled:
-        """End a job: nothing of it starts any more once this returns."""
-        async with self._database.transaction() as session:
+    async def cancel(self, tenant_id: int, job_id: UUID, reason: str, *, dry_run: bool = False) -> Cancelled:
+        """End a job: nothing of it starts any more once this returns. With `dry_run` nothing is changed, here
+        and below."""
+        async with self._begin(dry_run=dry_run) as session:
             # Before the job's lock, as the backfiller does it: it must not queue what was just called off.
             await _end_backfills(session, tenant_id, job_id)
             job = await lock_job(session, tenant_id, job_id)
@@ -56,22 +60,27 @@ class Cancelling:
             )
             return done
 
-    async def cancel_queued(self, tenant_id: int, job_id: UUID, reason: str) -> Cancelled:
+    async def cancel_queued(
+        self, tenant_id: int, job_id: UUID, reason: str, *, dry_run: bool = False
+    ) -> Cancelled:
         """Call off every execution that has not started; the job itself goes on."""
-        async with self._database.transaction() as session:
+        async with self._begin(dry_run=dry_run) as session:
             await lock_job(session, tenant_id, job_id)
             await hold_executions(session, job_id)
             row = await session.fetchrow(sql("cancel_executions"), CELL, job_id, None, reason)
             return Cancelled(row["cancelled"], 0, row["not_retried"])
 
-    async def delete(self, tenant_id: int, job_id: UUID) -> Cancelled:
+    async def delete(self, tenant_id: int, job_id: UUID, *, dry_run: bool = False) -> Cancelled:
         """Remove a job. Its history stays until retention takes it."""
-        async with self._database.transaction() as session:
+        async with self._begin(dry_run=dry_run) as session:
             await _end_backfills(session, tenant_id, job_id)
             await lock_job(session, tenant_id, job_id)
             done = await _call_off(session, job_id, "job deleted")
             await session.execute("DELETE FROM jobs WHERE cell = $1 AND id = $2", CELL, job_id)
             return done
+
+    def _begin(self, *, dry_run: bool) -> AbstractAsyncContextManager[Any]:
+        return self._database.trial() if dry_run else self._database.transaction()
 
 
 async def _end_backfills(session: Session, tenant_id: int, job_id: UUID) -> None:

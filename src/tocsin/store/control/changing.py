@@ -1,7 +1,8 @@
 """Replacing a job's definition. What is planned but not started is planned anew, in the same transaction.
 
-No fire time is lost between two schedules: what the old one named up to now is decided by it, as if the planner had come
-just before the change, and the new one begins after now. A definition that keeps its schedule goes on where it was.
+No fire time is lost between two schedules: what the old one named up to now is decided by it, as if the
+planner had come just before the change, and the new one begins after now. A definition that keeps its
+schedule goes on where it was.
 """
 
 from collections.abc import Sequence
@@ -10,12 +11,14 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.pool import Database, Record, Session, UniqueViolation
+from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Conflict, Stale
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.domain.job import Definition
 from tocsin.domain.planning import Plan, Terms
 from tocsin.domain.policy import Misfire, MisfirePolicy
 from tocsin.domain.schedule import Schedule, rule_of
+from tocsin.domain.target import route_of
 from tocsin.store.control.locked_job import lock_job, policies_of, schedule_of, wrong_state
 from tocsin.store.control.replanning import (
     BEGINNING,
@@ -31,7 +34,7 @@ from tocsin.store.control.replanning import (
     write_plan,
 )
 from tocsin.store.jobs import TAG_SEPARATOR, name_taken
-from tocsin.store.statements import CELL
+from tocsin.store.statements import sql
 
 
 class Changing:
@@ -136,6 +139,7 @@ async def _write_definition(session: Session, job_id: UUID, definition: Definiti
         )
     except UniqueViolation:
         raise name_taken(definition) from None
+    await session.execute(sql("reroute_executions"), CELL, job_id, route_of(definition.target))
 
 
 def _new_cursor(job: Record, schedule: Schedule, held: Sequence[Instant], now: Instant) -> Instant | None:

@@ -4,6 +4,7 @@ from uuid import UUID
 
 from tocsin.db.pool import Database
 from tocsin.db.turns import pass_turns
+from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Conflict
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import Instant
@@ -13,7 +14,7 @@ from tocsin.store.control.locked_job import lock_job, policies_of, schedule_of, 
 from tocsin.store.control.replanning import write_plan
 from tocsin.store.executions import hold_executions
 from tocsin.store.repeats import Once, take_key
-from tocsin.store.statements import CELL, sql
+from tocsin.store.statements import sql
 
 
 class Firing:

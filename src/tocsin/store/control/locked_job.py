@@ -3,12 +3,13 @@
 from uuid import UUID
 
 from tocsin.db.pool import Record, Session
+from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Conflict
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule
+from tocsin.domain.stored_job import read_policies, read_schedule
 from tocsin.store.jobs import no_job
-from tocsin.store.statements import CELL, sql
-from tocsin.store.stored_job import read_policies, read_schedule
+from tocsin.store.statements import sql
 
 
 async def lock_job(session: Session, tenant_id: int, job_id: UUID) -> Record:

@@ -1,7 +1,9 @@
-"""Holding a job's fires and letting them go again: by a user, because its target is gone, at the end of the pause.
+"""Holding a job's fires and letting them go again: by a user, because its target is gone, at the end of the
+pause.
 
-A pause takes back what is planned and not started, and the cursor stands where it would have fired next. Resuming plans
-from there: what was missed meanwhile goes by the misfire policy, what was decided before stays decided.
+A pause takes back what is planned and not started, and the cursor stands where it would have fired next.
+Resuming plans from there: what was missed meanwhile goes by the misfire policy, what was decided before stays
+decided.
 """
 
 from collections.abc import Sequence
@@ -13,10 +15,12 @@ import msgspec
 
 from tocsin.db.pool import Database, Record, Session, witnessed
 from tocsin.domain.audit import SYSTEM
+from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Conflict
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.domain.planning import Plan, Skip
+from tocsin.domain.policy import Misfire, Policies
 from tocsin.domain.schedule import fire_times, rule_of
 from tocsin.store.audit import JobWatch
 from tocsin.store.control.locked_job import find_and_lock, lock_job, policies_of, schedule_of, wrong_state
@@ -33,9 +37,27 @@ from tocsin.store.control.replanning import (
     write_plan,
 )
 from tocsin.store.executions import hold_executions
-from tocsin.store.statements import CELL, sql
+from tocsin.store.statements import sql
 
 _MOST_LOOKED_AT: Final = 20_000
+_MOST_ENDS: Final = 1_000
+_LONGEST_REASON: Final = 500
+_HELD_CLAIM: Final = (
+    "SELECT FROM executions WHERE cell = $1 AND job_id = $2 AND fire_at = $3 AND claim_token = $4 FOR UPDATE"
+)
+
+
+class _Failure(msgspec.Struct, frozen=True):
+    """An execution of a job failed for good: which version of the job it was, and how."""
+
+    tenant_id: int
+    job_id: UUID
+    version: int
+    error: str
+
+    def is_of(self, job: Record) -> bool:
+        """Whether the job still is what failed, and fires."""
+        return (job["state"], job["kind"], job["version"]) == ("active", "recurring", self.version)
 
 
 class Pausing:
@@ -46,10 +68,17 @@ class Pausing:
         self._horizon = round(horizon * SECOND)
 
     async def pause(
-        self, tenant_id: int, job_id: UUID, reason: str | None, until: Instant | None = None
+        self,
+        tenant_id: int,
+        job_id: UUID,
+        reason: str | None,
+        until: Instant | None = None,
+        *,
+        dry_run: bool = False,
     ) -> int:
-        """Hold a job's fires. Returns how many planned executions were taken back out of the queue."""
-        async with self._database.transaction() as session:
+        """Hold a job's fires. Returns how many planned executions were taken back out of the queue, or would
+        be."""
+        async with self._database.trial() if dry_run else self._database.transaction() as session:
             job = await lock_job(session, tenant_id, job_id)
             if job["state"] not in ("active", "completed"):
                 raise wrong_state("pause", job)
@@ -62,6 +91,15 @@ class Pausing:
             if until is not None:
                 await session.execute("SELECT pg_notify('tocsin', 'pauses')")
             return len(held)
+
+    async def pause_idle(self, tenant_id: int, job_ids: Sequence[UUID], reason: str) -> set[UUID]:
+        """Pause those of these jobs that have nothing live, all at once. Returns them; the others are as they
+        were."""
+        async with self._database.transaction() as session:
+            # Two statements, so that the second sees what was planned until the first had its locks.
+            await session.fetch(sql("lock_jobs"), CELL, tenant_id, list(job_ids))
+            rows = await session.fetch(sql("pause_idle_jobs"), CELL, tenant_id, list(job_ids), reason)
+            return {row["id"] for row in rows}
 
     async def pause_gone(
         self, tenant_id: int, key: ExecutionKey, token: int, target: str, reason: str
@@ -84,8 +122,57 @@ class Pausing:
                 await _hold(session, job, held, reason, None)
         return True
 
-    async def resume(self, tenant_id: int, job_id: UUID, now: Instant, *, dry_run: bool = False) -> Plan:
-        """Let a paused job fire again. What it missed meanwhile goes by its misfire policy.
+    async def pause_failing(
+        self, tenant_id: int, key: ExecutionKey, token: int, version: int, deaths: int, error: str
+    ) -> bool:
+        """Pause a recurring job of which so many executions failed for good in a row as its policy allows.
+        Whether that was done.
+
+        `deaths` are about to be written, the one with this key among them; the others are counted from
+        history. Fenced twice: the claim must still be held, and the job must still be at the version that
+        failed. So whatever changes the job, a resumption among it, begins the count anew.
+        """
+        failure = _Failure(tenant_id, key.job_id, version, error)
+        return await self._pause_failed(failure, deaths, holding=(key.fire_at, token))
+
+    async def pause_lost(self, tenant_id: int, job_id: UUID, version: int, error: str) -> bool:
+        """The same after an execution's end was written for its vanished worker. Should that writer vanish
+        too, before it asks this, the next failure pauses the job."""
+        return await self._pause_failed(_Failure(tenant_id, job_id, version, error))
+
+    async def _pause_failed(
+        self, failure: "_Failure", deaths: int = 0, holding: tuple[Instant, int] | None = None
+    ) -> bool:
+        """`holding` is the fire time and the token of the claim that must be held."""
+        job_id = failure.job_id
+        with witnessed(JobWatch(failure.tenant_id, SYSTEM, "job.pause", job_id)):
+            async with self._database.transaction() as session:
+                job = await find_and_lock(session, failure.tenant_id, job_id)
+                if job is None or not failure.is_of(job):
+                    return False
+                most = policies_of(job).pause_after
+                await hold_executions(session, job_id)
+                if holding is not None and not await session.fetch(_HELD_CLAIM, CELL, job_id, *holding):
+                    return False
+                counted = sql("failed_in_a_row"), CELL, job_id, failure.version, _MOST_ENDS
+                row: Record = await session.fetchrow(*counted)
+                if most is None or row["failed"] + deaths < most:
+                    return False
+                reason = f"{most} executions in a row failed: {failure.error}"[:_LONGEST_REASON]
+                await _hold(session, job, await take_back(session, job_id, BEGINNING), reason, None)
+        return True
+
+    async def resume(
+        self,
+        tenant_id: int,
+        job_id: UUID,
+        now: Instant,
+        *,
+        dry_run: bool = False,
+        misfire: Misfire | None = None,
+    ) -> Plan:
+        """Let a paused job fire again. What it missed meanwhile goes by its misfire policy, or this once by
+        another.
 
         Returns what that fires and skips; with `dry_run` nothing is changed.
         """
@@ -93,17 +180,20 @@ class Pausing:
             job = await lock_job(session, tenant_id, job_id)
             if job["state"] != "paused":
                 raise wrong_state("resume", job)
-            missed = await self._plan_of_pause(session, job, now)
+            policies = policies_of(job)
+            if misfire is not None:
+                policies = msgspec.structs.replace(policies, misfire=misfire)
+            missed = await self._plan_of_pause(session, job, policies, now)
             if not dry_run:
-                await write_plan(session, job_id, policies_of(job), missed)
+                await write_plan(session, job_id, policies, missed)
                 await session.execute("SELECT pg_notify('tocsin', 'plan ready')")
             return msgspec.structs.replace(missed, fires=[fire for fire in missed.fires if fire.at <= now])
 
     async def pauses_over(
         self, shards: Sequence[int], now: Instant, passed_over: tuple[list[UUID], list[int]] = ([], [])
     ) -> tuple[list[Record], Instant | None]:
-        """Jobs of these shards whose pause has ended, and when the next one ends. Ids and versions `passed_over` are left
-        out."""
+        """Jobs of these shards whose pause has ended, and when the next one ends. Ids and versions
+        `passed_over` are left out."""
         rows = await self._database.fetch(
             "SELECT id, tenant_id, paused_until, version FROM jobs WHERE shard = ANY ($1::smallint[])"
             " AND paused_until IS NOT NULL AND (id, version) NOT IN (SELECT * FROM unnest($2::uuid[], $3::integer[]))"
@@ -114,7 +204,7 @@ class Pausing:
         over = [row for row in rows if row["paused_until"] <= now]
         return over, rows[len(over)]["paused_until"] if len(over) < len(rows) else None
 
-    async def _plan_of_pause(self, session: Session, job: Record, now: Instant) -> Plan:
+    async def _plan_of_pause(self, session: Session, job: Record, policies: Policies, now: Instant) -> Plan:
         """What the pause made the job miss. The planner goes on from the cursor."""
         schedule, cursor = schedule_of(job), job["next_fire_at"]
         if cursor is None:
@@ -122,7 +212,7 @@ class Pausing:
         if job["kind"] == "once":
             return only_fire(cursor, now)
         terms = await terms_from(
-            session, job, cursor, schedule, policies_of(job), job["fire_count"], missed_reason="paused"
+            session, job, cursor, schedule, policies, job["fire_count"], missed_reason="paused"
         )
         return await plan_beyond(session, rule_of(schedule), cursor, terms, now, now + self._horizon)
 
@@ -149,8 +239,8 @@ async def _hold(
 async def _left_over(session: Session, job: Record, held: Sequence[Instant]) -> set[Instant]:
     """Of the fires taken back those that an earlier schedule of the job had named.
 
-    The cursor cannot go back to them: the schedule that the job has now may name other times there, from before it
-    was the job's. A time that it names and that was never planned shows that it was not yet.
+    The cursor cannot go back to them: the schedule that the job has now may name other times there, from
+    before it was the job's. A time that it names and that was never planned shows that it was not yet.
     """
     if job["kind"] == "once" or not held:
         return set()

@@ -1,8 +1,8 @@
 """What is planned of a locked job and has not started: take it back, plan it anew, write that down.
 
-A cursor that moves back stands before fire times that were decided already. They ran, were called off or were skipped,
-and must not come again; so a plan made here knows what was decided, and goes on past all of it: the planner, which goes
-on from there, looks at no history.
+A cursor that moves back stands before fire times that were decided already. They ran, were called off or were
+skipped, and must not come again; so a plan made here knows what was decided, and goes on past all of it: the
+planner, which goes on from there, looks at no history.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ import msgspec
 from tocsin.db.pool import Record, Session, columns
 from tocsin.db.turns import pass_turns
 from tocsin.domain.blackout import Blackouts
+from tocsin.domain.cells import CELL
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.domain.job import CATCH_UP_PRIORITY
 from tocsin.domain.planning import Fire, Plan, Skip, Terms, plan, plan_in_slices, terms_of
@@ -23,7 +24,7 @@ from tocsin.store.calendars import ranges_of
 from tocsin.store.executions import hold_executions
 from tocsin.store.misfires import decisions_of, missed_executions, write_decisions
 from tocsin.store.plans import fire_columns, skip_entry
-from tocsin.store.statements import CELL, sql
+from tocsin.store.statements import sql
 
 # The year 1; timestamptz does not reach much further back.
 BEGINNING: Final[Instant] = -62_135_596_800 * SECOND
@@ -74,8 +75,8 @@ async def terms_from(
 
 
 async def decided_since(session: Session, job_id: UUID, cursor: Instant) -> Blackouts:
-    """What was decided before the cursor moved back: fires that ran, were called off or were skipped are in history
-    already and must not come again."""
+    """What was decided before the cursor moved back: fires that ran, were called off or were skipped are in
+    history already and must not come again."""
     rows = await session.fetch(
         "SELECT fire_at, fire_until FROM history WHERE cell = $1 AND job_id = $2 AND fire_at >= $3"
         " UNION ALL SELECT fire_at, NULL FROM executions WHERE cell = $1 AND job_id = $2 AND fire_at >= $3",
@@ -102,8 +103,8 @@ async def plan_all(
 async def plan_beyond(
     session: Session, rule: Rule, cursor: Instant, terms: Terms, now: Instant, until: Instant
 ) -> Plan:
-    """Plan until `until`, and on past what was decided already, for example because somebody skipped it: the planner
-    goes on from there and looks at no history."""
+    """Plan until `until`, and on past what was decided already, for example because somebody skipped it: the
+    planner goes on from there and looks at no history."""
     done = await plan_all(session, rule, cursor, terms, now, until)
     over_at = terms.decided.over_at
     if done.cursor is None or over_at is None or done.cursor >= over_at:

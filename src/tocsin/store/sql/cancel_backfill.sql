@@ -1,11 +1,13 @@
--- Call off the executions of a backfill that have not started. Called inside the cancelling transaction.
-WITH gone AS (
-    DELETE FROM executions WHERE cell = $1 AND backfill_id = $2 AND started_at IS NULL RETURNING *
+-- Call off the executions of a backfill that have not started. Runs inside the cancelling transaction.
+-- Caller: BackfillStore.cancel.
+-- Locks: the executions that it removes.
+-- Index: executions_of_backfill.
+-- Zero rows: never; one row says how many were called off.
+WITH ended AS (
+    DELETE FROM executions e USING never_started('cancelled', 'backfill cancelled') AS ending
+    WHERE e.cell = $1 AND e.backfill_id = $2 AND e.started_at IS NULL
+    RETURNING e.*, ending.*
 ), kept AS (
-    INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at,
-                         finished_at, attempt, attempts, reason, origin_fire_at, backfill_id)
-    SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, 'cancelled', due_at, run_at,
-           tocsin_now(), attempt, attempts, 'backfill cancelled', origin_fire_at, backfill_id
-    FROM gone
+    \ir move_to_history.sql
 )
-SELECT count(*)::integer AS cancelled FROM gone
+SELECT count(*)::integer AS cancelled FROM ended

@@ -1,17 +1,17 @@
--- Call off whatever of a job has not started. Called inside the cancelling transaction, with the rows held. A row that
--- `start` reached first is left to `ask_to_stop`.
--- Returns how many were called off that were never called, and how many that waited for another attempt.
-WITH gone AS (
-    DELETE FROM executions
-    WHERE cell = $1 AND job_id = $2 AND ($3::timestamptz IS NULL OR fire_at = $3) AND started_at IS NULL
-    RETURNING *
+-- Call off whatever of a job has not started, or with $3 that one execution. Runs inside the cancelling
+-- transaction, with the rows held (hold_executions). A row that `start` reached first is left to ask_to_stop.
+-- Caller: Cancelling.cancel_queued, cancelling._call_off, executions._called_off.
+-- Locks: the executions that it removes.
+-- Index: executions_pkey, one range of the job.
+-- Zero rows: never; one row says how many were called off that were never called, and how many that waited
+-- for another attempt.
+WITH ended AS (
+    DELETE FROM executions e USING never_started('cancelled', $4) AS ending
+    WHERE e.cell = $1 AND e.job_id = $2 AND ($3::timestamptz IS NULL OR e.fire_at = $3) AND e.started_at IS NULL
+    RETURNING e.*, ending.*
 ), kept AS (
-    INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at,
-                         finished_at, attempt, attempts, reason, origin_fire_at, backfill_id, waits, late_for)
-    SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, 'cancelled', due_at, run_at,
-           tocsin_now(), attempt, attempts, $4, origin_fire_at, backfill_id, waits, late_for
-    FROM gone
+    \ir move_to_history.sql
 )
 SELECT count(*) FILTER (WHERE attempt = 1)::integer AS cancelled,
        count(*) FILTER (WHERE attempt > 1)::integer AS not_retried
-FROM gone
+FROM ended

@@ -1,5 +1,9 @@
--- Called by StatsStore.dead_by_error: a tenant's dead letters since $2 by kind of error, the most frequent first. Locks nothing; a range
--- of history_dead, the newest $3 rows of it at most. No row: nothing died. The fingerprint and the start of the error say what is one kind.
+-- A tenant's dead letters since $2 by kind of error, the most frequent first, of the newest $3. The
+-- fingerprint and the start of the error say what is one kind.
+-- Caller: StatsStore.dead_by_error.
+-- Locks: nothing.
+-- Index: history_dead, one range.
+-- Zero rows: nothing died.
 SELECT d.error_fingerprint, d.status, count(*)::integer AS number, count(DISTINCT d.job_id)::integer AS jobs,
        min(d.finished_at) AS first_at, max(d.finished_at) AS last_at,
        (array_agg(d.reason ORDER BY d.finished_at DESC))[1] AS error,

@@ -1,9 +1,13 @@
--- What becomes of executions that were missed: those with a reason ($4) do not run, the others run in the catch-up lane ($7), after
--- their wait ($5), and are missed again if they have not started a grace ($6) later. Called inside transactions that have the jobs
--- locked, by MisfireStore, the planner and changes of jobs.
--- Locks: the rows, by primary key, in the order that all statements keep. Whoever has claimed one finds that its token is gone, and
--- starts nothing. One that has started, or was ended, since it was read is left alone. What does not run does not count as a fire.
--- Returns how many run, how many do not, and which of the latter belong to jobs in which others may wait for their turn.
+-- What becomes of executions that were missed: those with a reason ($4) do not run, the others run in the
+-- catch-up lane ($7), after their wait ($5), and are missed again if they have not started a grace ($6)
+-- later. Runs inside transactions that have the jobs locked. A worker that has claimed one finds that its
+-- token is gone, and starts nothing. An execution that has started, or was ended, since it was read is left
+-- alone. What does not run does not count as a fire.
+-- Caller: misfires.write_decisions.
+-- Locks: nothing; `hold_missed` has the executions locked.
+-- Index: executions_pkey, jobs_pkey.
+-- Zero rows: never; one row says how many run, how many do not, and which of the latter belong to jobs in
+-- which others may wait for their turn.
 WITH asked AS MATERIALIZED (
     SELECT e.ctid, m.reason, m.wait, m.grace
     FROM (
@@ -14,33 +18,28 @@ WITH asked AS MATERIALIZED (
     ) AS m
     JOIN executions e ON e.cell = ANY (ARRAY[m.cell]) AND e.job_id = m.job_id AND e.fire_at = m.fire_at
     WHERE e.started_at IS NULL AND e.attempt = 1 AND e.missed_after IS NOT NULL
-    ORDER BY e.has_floor DESC, m.job_id, m.fire_at
-    FOR UPDATE OF e
-), dropped AS (
-    DELETE FROM executions e USING asked a WHERE e.ctid = a.ctid AND a.reason IS NOT NULL
-    RETURNING e.*, a.reason
+), ended AS (
+    DELETE FROM executions e USING asked a CROSS JOIN LATERAL never_started('skipped', a.reason) AS ending
+    WHERE e.ctid = a.ctid AND a.reason IS NOT NULL
+    RETURNING e.*, ending.*
 ), kept AS (
-    INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, finished_at,
-                         attempt, reason, waits, late_for)
-    SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, 'skipped', due_at, run_at, tocsin_now(), attempt, reason,
-           waits, late_for
-    FROM dropped
+    \ir move_to_history.sql
 ), uncounted AS (
     UPDATE jobs j SET fire_count = j.fire_count - d.number
-    FROM (SELECT cell, tenant_id, job_id, count(*) AS number FROM dropped GROUP BY cell, tenant_id, job_id OFFSET 0) AS d
+    FROM (SELECT cell, tenant_id, job_id, count(*) AS number FROM ended GROUP BY cell, tenant_id, job_id OFFSET 0) AS d
     WHERE j.cell = ANY (ARRAY[d.cell]) AND j.tenant_id = ANY (ARRAY[d.tenant_id]) AND j.id = d.job_id
 ), late AS (
     UPDATE executions e
-    SET claim_token = NULL, node_id = NULL, deadline_at = NULL, cause = 'catch_up', priority = $7,
+    SET claim_token = NULL, node_id = NULL, worker_id = NULL, deadline_at = NULL, cause = 'catch_up', priority = $7,
         waits = ended_waits(e.waits, e.late_for, e.run_at, tocsin_now()), late_for = NULL,
         run_at = tocsin_now() + a.wait, missed_after = tocsin_now() + a.wait + a.grace
     FROM asked a WHERE e.ctid = a.ctid AND a.reason IS NULL
-    RETURNING e.queue, e.tenant_id
+    RETURNING e.queue, e.tenant_id, e.route
 ), lane AS (
-    INSERT INTO lanes (cell, queue, priority, tenant_id)
-    SELECT DISTINCT $1::smallint, queue, $7::smallint, tenant_id FROM late ORDER BY 1, 2, 3, 4
-    ON CONFLICT DO NOTHING
+    INSERT INTO lanes (cell, queue, priority, tenant_id, route)
+    SELECT DISTINCT $1::smallint, queue, $7::smallint, tenant_id, route FROM late ORDER BY 1, 2, 3, 4, 5
+    ON CONFLICT (cell, queue, priority, tenant_id, route) DO UPDATE SET used_at = tocsin_now()
 )
-SELECT (SELECT count(*) FROM late)::integer AS late, (SELECT count(*) FROM dropped)::integer AS dropped,
-       (SELECT array_agg(DISTINCT job_id) FROM dropped WHERE overlap IS NOT NULL) AS passed_on,
+SELECT (SELECT count(*) FROM late)::integer AS late, (SELECT count(*) FROM ended)::integer AS dropped,
+       (SELECT array_agg(DISTINCT job_id) FROM ended WHERE overlap IS NOT NULL) AS passed_on,
        CASE WHEN EXISTS (SELECT FROM late) THEN pg_notify('tocsin', 'ready') END AS notice

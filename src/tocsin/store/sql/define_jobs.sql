@@ -1,11 +1,15 @@
--- Insert jobs, and for one-offs their execution, in one statement. Called by JobStore.define with everything
--- that arrived during the previous commit. Returns the ids that were refused because the name is taken. Only jobs
--- whose names must be their own are inserted with an eye on that: it costs each row a lock, a look and a second log
--- record, and most jobs are one-offs. A last row without id carries the wake-up for workers.
--- The tenants of the batch ($18) are whom this transaction acts for: no row of `given` exists before that is set, so
--- the policies of what is inserted from it see it. Creations with an actor are noted in the audit log, one by one or,
--- when they are one request ($23), by one entry that lists them; then only the first job needs to name its actor.
--- Columns that cannot be NULL come as one value where all are equal; due_at comes where it is not fire_at.
+-- Insert jobs, and for one-offs their execution, in one statement: everything that arrived during the
+-- previous commit. Only jobs whose names must be unique are inserted with ON CONFLICT: it costs each row a
+-- lock, a look and a second log record, and most jobs are one-offs. The tenants of the batch ($18) are whom
+-- this transaction acts for: no row of `given` exists before that is set, so the policies of what is inserted
+-- from it see it. Creations with an actor are noted in the audit log, one by one or, when they are one
+-- request ($23), by one entry that lists them; then only the first job needs to name its actor. Columns that
+-- cannot be NULL come as one value where all are equal; due_at comes where it is not fire_at.
+-- Caller: jobs._define.
+-- Locks: the new rows; a second creation of one name waits for the first to commit.
+-- Index: jobs_name.
+-- Zero rows: every job was created and nobody is woken. A row with an id is a job whose name is taken; a last
+-- row without id carries the wake-up for workers.
 WITH given AS (
     SELECT coalesce(g.kind, ($5::text[])[1]) = 'recurring' AND g.name IS NOT NULL AS unique_name,
            coalesce(g.tenant_id, ($3::integer[])[1]) AS tenant_id, g.id, coalesce(g.shard, ($4::smallint[])[1]) AS shard,
@@ -41,8 +45,9 @@ WITH given AS (
     SELECT g.id FROM given g WHERE g.unique_name AND g.id NOT IN (SELECT n.id FROM named n)
 ), born AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by,
-                            limit_key)
-    SELECT $1, id, fire_at, tenant_id, queue, priority, due_at, due_at, start_by, policies -> 'limit' ->> 'key'
+                            limit_key, route)
+    SELECT $1, id, fire_at, tenant_id, queue, priority, due_at, due_at, start_by, policies -> 'limit' ->> 'key',
+           route_of(target)
     FROM given WHERE kind = 'once'
 ), noted AS (
     INSERT INTO audit (tenant_id, actor, action, object, after, request_id, address)

@@ -1,8 +1,11 @@
--- Recurring jobs whose cursor lies within the horizon. Called by PlanStore.due for the shards a node leases.
--- Those that are on time come first: a herd that has hours to catch up must not hold them up. Those that are late are left
--- out unless $6: while somebody holds a transaction open, that range has an entry for every fire since.
--- Those that this version could not read ($7, $8: ids and versions) are passed over, by a hash.
--- Locks nothing; `write_plan` checks that nothing changed. Index: jobs_to_plan, two ranges per shard.
+-- Recurring jobs whose cursor lies within the horizon, of the shards that a node leases. Jobs that are on
+-- time come first: a herd that has hours to catch up must not hold them up. Late jobs are left out unless $6:
+-- while somebody holds a transaction open, that range has an entry for every fire since. Jobs that this
+-- version could not read ($7, $8: ids and versions) are passed over, by a hash.
+-- Caller: PlanStore.due.
+-- Locks: nothing; write_plan checks that nothing changed.
+-- Index: jobs_to_plan, two ranges per shard.
+-- Zero rows: nothing is to be planned within the horizon.
 SELECT d.id, s.shard, d.tenant_id, d.next_fire_at, d.version, d.fire_count, d.schedule, d.policies
 FROM unnest($2::smallint[]) AS s (shard)
 CROSS JOIN LATERAL (

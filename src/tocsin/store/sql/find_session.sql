@@ -1,5 +1,8 @@
--- Called by SessionStore.find, for each cookie that is not remembered. Locks nothing; primary keys only.
--- No row: there is no such session, it is over, its key is revoked or expired, or its tenant is suspended.
+-- The session of a cookie that is not remembered, with its key and tenant.
+-- Caller: SessionStore.find.
+-- Locks: nothing.
+-- Index: dashboard_sessions_pkey, api_keys_pkey, tenants_pkey.
+-- Zero rows: there is no such session, it is over, its key is revoked or expired, or its tenant is suspended.
 SELECT k.id, k.tenant_id, t.name AS tenant, k.scopes, t.limits, s.created_at, s.expires_at
 FROM dashboard_sessions s
 JOIN api_keys k ON k.id = s.key_id

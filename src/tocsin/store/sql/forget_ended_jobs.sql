@@ -1,10 +1,12 @@
--- Forget jobs that ended on a day whose history is about to go, for one stretch of the day's partition: blocks $2 to $3.
--- Called by ForgettingStore.ended_jobs, stretch after stretch. `the_day` stands for the name of the partition.
--- A one-off that nobody touched since its creation had one execution, and this is it. Others may have ended once more after
--- the day ($5), and are then found on that day. What was touched since $4 is kept: running or retrying a job again does so
+-- Forget jobs that ended on a day whose history is about to go, for one stretch of the day's partition:
+-- blocks $2 to $3. `the_day` stands for the name of the partition. A one-off that nobody touched since its
+-- creation had one execution, and this is it. Others may have ended once more after the day ($5), and are
+-- then found on that day. What was touched since $4 is kept: running or retrying a job again does so
 -- (add_execution, revive_execution), and a row that is changed at this moment is looked at again.
--- Locks: the jobs, skipping those that others have. Index: jobs_pkey or jobs_of_tenant, executions_pkey; history_of_job for jobs that were touched.
--- A row for each job; zero rows: none of the stretch is to be forgotten.
+-- Caller: ForgettingStore.ended_jobs.
+-- Locks: the jobs, skipping those that others have.
+-- Index: jobs_pkey, jobs_of_tenant, executions_pkey, history_of_job. The last one for jobs that were touched.
+-- Zero rows: none of the stretch is to be forgotten. Else a row for each job.
 DELETE FROM jobs WHERE ctid = ANY (ARRAY(
     SELECT f.ctid
     FROM (

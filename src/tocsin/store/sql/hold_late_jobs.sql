@@ -1,6 +1,9 @@
--- The jobs whose missed executions are about to be decided. Called by MisfireStore inside its transaction: until commit nobody
--- else plans, pauses or changes them. Locks: the jobs, in order of their ids, skipping those that somebody has.
--- Zero rows: somebody has all of them, or they are gone.
+-- The jobs whose missed executions are about to be decided. Until commit nobody else plans, pauses or changes
+-- them.
+-- Caller: MisfireStore.decide, Rewinding.rewind.
+-- Locks: the jobs, in order of their ids, skipping those that others have.
+-- Index: jobs_pkey.
+-- Zero rows: others have all of them, or they are gone.
 SELECT j.id, j.schedule, j.policies, CASE WHEN j.state = 'active' THEN j.next_fire_at END AS cursor
 FROM (
     SELECT $1::smallint AS cell, g.* FROM unnest($2::integer[], $3::uuid[]) AS g (tenant_id, id) OFFSET 0

@@ -1,6 +1,9 @@
--- Take an idempotency key for a new job. Called inside the creating transaction: a second request with the same
--- key waits here until the first has committed, then gets no row and reads the first one's answer. An expired
--- key is taken over.
+-- Take an idempotency key for what a request makes. Runs inside the creating transaction: a second request
+-- with the same key waits here until the first has committed. An expired key is taken over.
+-- Caller: JobStore.define_once, repeats.take_key.
+-- Locks: the key.
+-- Index: idempotency_pkey.
+-- Zero rows: an earlier request has the key; its answer is read instead.
 INSERT INTO idempotency (tenant_id, key, request_hash, job_id, answer, expires_at)
 VALUES ($1, $2, $3, $4, $5, tocsin_now() + interval '24 hours')
 ON CONFLICT (tenant_id, key) DO UPDATE

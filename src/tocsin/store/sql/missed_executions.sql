@@ -1,6 +1,9 @@
--- Executions of recurring jobs that their misfire policy has to decide about: missed, or kept late and not started yet.
--- Called by the planner for jobs that have fallen behind, by MisfireStore, and when a job's schedule is replaced. Of each job
--- the earliest $3. Locks nothing: `decide_missed` looks again. Index: executions_pkey, one range per job.
+-- Executions of recurring jobs that their misfire policy has to decide about: missed, or kept late and not
+-- started yet. Of each job the earliest $3.
+-- Caller: misfires.missed_executions.
+-- Locks: nothing; decide_missed looks again.
+-- Index: executions_pkey, one range per job.
+-- Zero rows: nothing was missed.
 SELECT m.job_id, m.fire_at, m.due_at, m.pending
 FROM (SELECT $1::smallint AS cell, g.id FROM unnest($2::uuid[]) AS g (id) OFFSET 0) AS j
 CROSS JOIN LATERAL (

@@ -1,5 +1,8 @@
--- Called by SessionStore.open: a ticket or a session for a key, and an end to what is over or too many of the key's.
--- Locks the new row and those it removes; uses both indexes. No row: the key is not valid (any more).
+-- A ticket or a session for a key, and an end to what is over or too many of the key's.
+-- Caller: SessionStore._open.
+-- Locks: the new row and those that it removes.
+-- Index: api_keys_pkey, dashboard_sessions_expiry, dashboard_sessions_of_key.
+-- Zero rows: the key is not valid (any more).
 WITH key AS (
     SELECT id, tenant_id FROM api_keys
     WHERE id = $3 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > tocsin_now())

@@ -1,5 +1,9 @@
--- Called by StatsStore.load: recurring jobs of a tenant that nobody planned although they were due at $3. Locks nothing; one probe of
--- jobs_to_plan per shard, each bounded by $4. No row: all is planned.
+-- Recurring jobs of a tenant that nobody planned although they were due at $3. One probe per shard, each
+-- bounded by $4.
+-- Caller: StatsStore.load.
+-- Locks: nothing.
+-- Index: jobs_to_plan.
+-- Zero rows: all is planned.
 SELECT j.id, j.name, j.next_fire_at FROM shards s CROSS JOIN LATERAL (
     SELECT j.id, j.name, j.next_fire_at FROM jobs j
     WHERE j.cell = $1 AND j.shard = s.shard AND j.state = 'active' AND j.kind = 'recurring' AND j.next_fire_at < $3

@@ -1,8 +1,12 @@
--- How many jobs of a tenant still have something to do, at most $3. Called by TenantStore.pending_jobs now and then.
--- Locks nothing. Each part stops at $3 rows, so that a tenant far over its limit costs no more than one at it.
--- Later than the horizon ($2 seconds) only one-offs are queued, counted by executions_ready alone; before it, an
--- execution may be a recurring job's, which counts once as a job (jobs_pending) and not by its executions.
--- Claimed and running executions are left out: they are about to be over.
+-- How many jobs of a tenant still have something to do, at most $3. Each part stops at $3 rows, so that a
+-- tenant far over its limit costs no more than one at it. Later than the horizon ($2 seconds) only one-offs
+-- are queued, counted by their executions alone; before it, an execution may be a recurring job's, which
+-- counts once as a job and not by its executions. Claimed and running executions are left out: they are about
+-- to be over.
+-- Caller: TenantStore.pending_jobs.
+-- Locks: nothing.
+-- Index: executions_ready, jobs_pkey, jobs_pending.
+-- Zero rows: never; always one row.
 SELECT least($3::bigint,
     (SELECT count(*) FROM (
         SELECT FROM lanes l CROSS JOIN LATERAL (

@@ -1,5 +1,9 @@
--- Give a locked job a new cursor, and write what its plan fires and skips. Called inside the transactions of
+-- Give a locked job a new cursor, and write what its plan fires and skips. Runs inside the transactions of
 -- resume and update. The job becomes active, or completed when its schedule is exhausted.
+-- Caller: replanning.write_plan.
+-- Locks: the job, which is locked already, and the new rows.
+-- Index: jobs_pkey, executions_pkey.
+-- Zero rows: never read; a fire time that is planned already stays as it is.
 WITH moved AS (
     UPDATE jobs
     SET next_fire_at = $3, fire_count = fire_count + $4, state_reason = NULL, paused_until = NULL,
@@ -9,7 +13,7 @@ WITH moved AS (
     RETURNING *
 ), fire AS (
     SELECT m.cell, m.id, m.tenant_id, m.queue, m.policies ->> 'overlap' AS overlap,
-           m.policies -> 'limit' ->> 'key' AS limit_key, f.fire_at, f.due_at, f.start_by,
+           m.policies -> 'limit' ->> 'key' AS limit_key, route_of(m.target) AS route, f.fire_at, f.due_at, f.start_by,
            greatest(f.due_at, tocsin_now() + f.wait) AS run_at, f.late, CASE WHEN m.kind = 'recurring' THEN f.grace END AS grace,
            CASE WHEN f.late THEN $11::smallint ELSE m.priority END AS priority,
            CASE WHEN f.late THEN 'catch_up' ELSE 'schedule' END AS cause
@@ -18,8 +22,8 @@ WITH moved AS (
     CROSS JOIN moved m
 ), planned AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap,
-                            limit_key, missed_after)
-    SELECT cell, id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap, limit_key,
+                            limit_key, route, missed_after)
+    SELECT cell, id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap, limit_key, route,
            CASE WHEN late THEN run_at ELSE due_at END + grace
     FROM fire
     ON CONFLICT DO NOTHING

@@ -1,7 +1,11 @@
--- Put secrets back that were sealed anew under key $1: $2 tenants, $3 names, $4 what was read, $5 what takes its place.
--- Called for each batch of a resealing. A row that no longer is what was read has been replaced by its owner, or
--- resealed by somebody else, and stays as it is; so does one that somebody is writing: nothing is waited for, so that
--- nobody is deadlocked with. Locks the rows it writes; finds them by their primary keys.
+-- Put secrets back that were sealed anew under key $1: $2 tenants, $3 names, $4 what was read, $5 what takes
+-- its place. A row that no longer is what was read has been replaced by its owner, or resealed by somebody
+-- else, and stays as it is; so does one that somebody is writing: nothing is waited for, so that nobody is
+-- deadlocked with.
+-- Caller: Resealing.batch.
+-- Locks: the rows it writes, skipping those that others have.
+-- Index: secrets_pkey, webhook_secrets_pkey.
+-- Zero rows: never; one row says how many of each kind were written.
 WITH fresh AS (
     SELECT * FROM unnest($2::integer[], $3::text[], $4::bytea[], $5::bytea[]) AS f (tenant_id, name, stale, sealed)
 ), users_free AS (

@@ -1,6 +1,10 @@
--- Take back what was skipped as missed of these jobs at an instant that has not come ($3), and the catch-ups that came of it, and
--- let the cursor stand before all that. Called by Rewinding, the jobs locked. Index: history_of_job, executions_pkey, jobs_pkey.
--- Jobs that were completed meanwhile are active again if nobody has their name. Returns for how many jobs something went.
+-- Take back what was skipped as missed of these jobs at an instant that has not come ($3), and the catch-ups
+-- that came of it, and let the cursor stand before all that. Runs with the jobs locked. Jobs that were
+-- completed meanwhile are active again if nobody has their name.
+-- Caller: Rewinding.rewind.
+-- Locks: the rows that it removes; the jobs are locked already.
+-- Index: history_of_job, executions_pkey, jobs_pkey, jobs_name.
+-- Zero rows: never; one row says for how many jobs something went.
 WITH job AS MATERIALIZED (
     SELECT j.cell, j.tenant_id, j.id
     FROM (SELECT $1::smallint AS cell, g.id FROM unnest($2::uuid[]) AS g (id) OFFSET 0) AS w

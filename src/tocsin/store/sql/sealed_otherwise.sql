@@ -1,7 +1,10 @@
--- Secrets that are sealed under another key than $1, of one tenant ($4) or of all, after the place ($2, $3). Called for
--- each batch of a resealing, on connections that see all tenants. Locks nothing: what changes meanwhile is noticed when
--- it is written back (reseal). The names of webhook secrets are those that they are bound to; no user's has a slash. Those
--- that have expired are never opened again, and left out.
+-- Secrets that are sealed under another key than $1, of one tenant ($4) or of all, after the place ($2, $3),
+-- on connections that see all tenants. The names of webhook secrets are those that they are bound to; no
+-- user's has a slash. Those that have expired are never opened again, and left out.
+-- Caller: Resealing.batch.
+-- Locks: nothing; what changes meanwhile is noticed when it is written back (reseal).
+-- Index: none. Secrets are few and read whole.
+-- Zero rows: nothing is left that is sealed otherwise.
 SELECT s.tenant_id, t.name AS tenant, s.name, s.key_id, s.sealed
 FROM (
     SELECT tenant_id, name, key_id, sealed FROM secrets

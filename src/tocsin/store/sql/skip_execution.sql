@@ -1,15 +1,15 @@
--- Skip the next fire that is planned already. Called inside the transaction of skip-next. Zero rows: none is.
-WITH gone AS (
-    DELETE FROM executions
-    WHERE cell = $1 AND job_id = $2 AND fire_at = (
+-- Skip the next fire that is planned already. Runs inside the transaction of skip-next, with the job locked.
+-- Caller: Firing.skip_next.
+-- Locks: the execution that it removes.
+-- Index: executions_pkey, one range of the job.
+-- Zero rows: none is planned.
+WITH ended AS (
+    DELETE FROM executions e USING never_started('skipped', 'skip_next') AS ending
+    WHERE e.cell = $1 AND e.job_id = $2 AND e.fire_at = (
         SELECT min(fire_at) FROM executions
         WHERE cell = $1 AND job_id = $2 AND started_at IS NULL AND attempt = 1 AND cause = 'schedule')
-      AND started_at IS NULL
-    RETURNING *
+      AND e.started_at IS NULL
+    RETURNING e.*, ending.*
 )
-INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, finished_at,
-                     attempt, reason)
-SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, 'skipped', due_at, run_at, tocsin_now(),
-       attempt, 'skip_next'
-FROM gone
+\ir move_to_history.sql
 RETURNING fire_at

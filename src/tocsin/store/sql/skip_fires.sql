@@ -1,4 +1,8 @@
--- Record fire times of a locked job that nobody will run. Called inside the transaction that changes the job.
+-- Record fire times of a locked job that nobody will run. Runs inside the transaction that changes the job.
+-- Caller: replanning.skip_fires.
+-- Locks: nothing.
+-- Index: jobs_pkey.
+-- Zero rows: never read; the rows go to history.
 INSERT INTO history (cell, job_id, fire_at, fire_until, fire_count, tenant_id, queue, priority, cause, state,
                      due_at, run_at, finished_at, attempt, reason)
 SELECT j.cell, j.id, k.first, k.last, k.count, j.tenant_id, j.queue, j.priority, 'schedule', 'skipped',

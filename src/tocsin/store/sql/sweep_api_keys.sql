@@ -1,7 +1,9 @@
--- Remove keys that were revoked, or expired, before $4, within blocks $2 to $3 of the table. Called by ForgettingStore.sweep.
--- A key with sessions stays until those are swept.
--- $1, the cell, is of no account: keys are the installation's.
--- Locks: the keys, skipping those that others have. Index: dashboard_sessions_of_key. A row for each key.
+-- Remove keys that were revoked, or expired, before $4, within blocks $2 to $3 of the table. A key with
+-- sessions stays until those are swept. $1, the cell, is of no account: keys are the installation's.
+-- Caller: ForgettingStore.sweep.
+-- Locks: the keys, skipping those that others have.
+-- Index: dashboard_sessions_of_key.
+-- Zero rows: there was none. Else a row for each key.
 DELETE FROM api_keys WHERE ctid = ANY (ARRAY(
     SELECT k.ctid
     FROM api_keys k

@@ -1,5 +1,9 @@
--- Remove backfills that were over before $4, within blocks $2 to $3 of the table: the history of what they fired is gone.
--- Called by ForgettingStore.sweep. Locks: the backfills, skipping those that others have. No index. A row for each backfill.
+-- Remove backfills that were over before $4, within blocks $2 to $3 of the table: the history of what they
+-- fired is gone.
+-- Caller: ForgettingStore.sweep.
+-- Locks: the backfills, skipping those that others have.
+-- Index: none. Blocks are read by their number.
+-- Zero rows: there was none. Else a row for each backfill.
 DELETE FROM backfills WHERE ctid = ANY (ARRAY(
     SELECT b.ctid
     FROM backfills b

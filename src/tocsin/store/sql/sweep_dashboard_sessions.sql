@@ -1,6 +1,9 @@
--- Remove sessions and tickets that are over ($4), within blocks $2 to $3 of the table. Called by ForgettingStore.sweep.
--- $1, the cell, is of no account: sessions are the installation's.
--- Locks: the sessions, skipping those that others have. No index. A row for each session.
+-- Remove sessions and tickets that are over ($4), within blocks $2 to $3 of the table. $1, the cell, is of no
+-- account: sessions are the installation's.
+-- Caller: ForgettingStore.sweep.
+-- Locks: the sessions, skipping those that others have.
+-- Index: none. Blocks are read by their number.
+-- Zero rows: there was none. Else a row for each session.
 DELETE FROM dashboard_sessions WHERE ctid = ANY (ARRAY(
     SELECT s.ctid
     FROM dashboard_sessions s

@@ -1,8 +1,11 @@
--- Forget jobs that are over and have no history, within blocks $2 to $3 of the table, unless they were touched since $4.
--- Called by ForgettingStore.sweep. Nearly all ended jobs go with the day of their end (forget_ended_jobs); these never ran, or
--- were kept then for a reason that is gone.
--- Locks: the jobs, skipping those that others have. Index: none for the jobs; executions_pkey, history_of_job of all days.
--- A row for each job; zero rows: there is none.
+-- Forget jobs that are over and have no history, within blocks $2 to $3 of the table, unless they were
+-- touched since $4. Nearly all ended jobs go with the day of their end (forget_ended_jobs); these never ran,
+-- or were kept then for a reason that is gone.
+-- Caller: ForgettingStore.sweep.
+-- Locks: the jobs, skipping those that others have.
+-- Index: executions_pkey, history_of_job. Blocks of jobs are read by their number; history is asked on all
+-- days.
+-- Zero rows: there was none. Else a row for each job.
 DELETE FROM jobs WHERE ctid = ANY (ARRAY(
     SELECT j.ctid
     FROM jobs j

@@ -1,6 +1,9 @@
--- Remove rates that nothing started under for an hour, within blocks $2 to $3 of the table. Called by ForgettingStore.sweep.
--- A rate whose next place is in the past says no more than one that is not there (reserve_rate).
--- Locks: the rates, skipping those that others have. No index. A row for each rate.
+-- Remove rates that nothing started under for an hour, within blocks $2 to $3 of the table. A rate whose next
+-- place is in the past says no more than one that is not there (reserve_rate).
+-- Caller: ForgettingStore.sweep.
+-- Locks: the rates, skipping those that others have.
+-- Index: none. Blocks are read by their number.
+-- Zero rows: there was none. Else a row for each rate.
 DELETE FROM limit_rates WHERE ctid = ANY (ARRAY(
     SELECT r.ctid
     FROM limit_rates r

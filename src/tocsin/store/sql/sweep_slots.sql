@@ -1,8 +1,11 @@
--- Remove all slots of keys of which none was taken or given back since $4, a transaction that was the oldest an hour ago or
--- earlier. For keys whose first slot is within blocks $2 to $3 of the table. Called by ForgettingStore.sweep.
--- All of a key or none, because slots are made up to the last (make_slots). Workers ask for them to be made again when they
+-- Remove all slots of keys of which none was taken or given back since $4, a transaction that was the oldest
+-- an hour ago or earlier. For keys whose first slot is within blocks $2 to $3 of the table. All of a key or
+-- none, because slots are made up to the last (make_slots). Workers ask for them to be made again when they
 -- have not done so for minutes, so none remembers slots that are gone.
--- Locks: all slots of the keys; leasing skips them meanwhile. Index: slots_pkey. A row for each slot.
+-- Caller: ForgettingStore.sweep.
+-- Locks: all slots of the keys; leasing skips them meanwhile.
+-- Index: slots_pkey.
+-- Zero rows: there was none. Else a row for each slot.
 WITH unused AS MATERIALIZED (
     SELECT s.tenant_id, s.key
     FROM slots s

@@ -1,6 +1,9 @@
--- Called by UpcomingStore.next: recurring jobs of a tenant by the first fire time that is not planned yet. Locks nothing; one probe of
--- jobs_to_plan per shard, $5 rows each: jobs are spread over shards at random, so no shard has much more than its share of the next $3.
--- No row: no recurring job is active.
+-- Recurring jobs of a tenant by the first fire time that is not planned yet. One probe per shard, $5 rows
+-- each: jobs are spread over shards at random, so no shard has much more than its share of the next $3.
+-- Caller: StatsStore.upcoming.
+-- Locks: nothing.
+-- Index: jobs_to_plan.
+-- Zero rows: no recurring job is active.
 SELECT n.id, n.name, n.next_fire_at FROM shards s CROSS JOIN LATERAL (
     SELECT j.id, j.name, j.next_fire_at FROM jobs j
     WHERE j.cell = $1 AND j.shard = s.shard AND j.state = 'active' AND j.kind = 'recurring' AND j.tenant_id = $2

@@ -1,11 +1,15 @@
--- Advance cursors and insert the planned executions and skips, all or nothing, fenced by lease epoch.
--- Called by PlanStore.write. Locks: the shards' rows FOR SHARE (a takeover waits for us, or we see it and write
--- nothing), the jobs, the new rows. A job moves only if it is active and its version and cursor are those that
--- were read; its executions and skips are written only if it moved. Whether it did is looked up in a hash of those
--- that moved (the CASE keeps the planner from making it a join), and the rest by primary key: joined with each other,
--- with hash joins switched off, two thousand jobs took seconds. Why `OFFSET 0`: see `tocsin.db.statements`.
--- Returns how many shards were still ours, how many jobs moved, how many executions were new, and which of the jobs in $23
--- moved: they have fallen behind, and what was planned for them before is decided in the same transaction.
+-- Advance cursors and insert the planned executions and skips, all or nothing, fenced by lease epoch. A job
+-- moves only if it is active and its version and cursor are those that were read; its executions and skips
+-- are written only if it moved. Whether it did is looked up in a hash of those that moved (the CASE keeps the
+-- planner from making it a join), and the rest by primary key: joined with each other, with hash joins
+-- switched off, two thousand jobs took seconds. Why `OFFSET 0`: see `tocsin.db.statements`.
+-- Caller: PlanStore._write.
+-- Locks: the shards' rows FOR SHARE (a takeover waits for us, or we see it and write nothing), the jobs, the
+-- new rows.
+-- Index: shards_pkey, jobs_pkey, executions_pkey.
+-- Zero rows: never; one row says how many shards were still ours, how many jobs moved, how many executions
+-- were new, and which of the jobs in $23 moved: they have fallen behind, and what was planned for them before
+-- is decided in the same transaction.
 WITH own AS (
     SELECT s.shard
     FROM unnest($3::smallint[], $4::bigint[]) AS f (shard, epoch)
@@ -29,7 +33,7 @@ WITH own AS (
     RETURNING j.id
 ), fire AS (
     SELECT j.id, j.tenant_id, j.queue, j.policies ->> 'overlap' AS overlap,
-           j.policies -> 'limit' ->> 'key' AS limit_key, f.fire_at, f.due_at, f.start_by,
+           j.policies -> 'limit' ->> 'key' AS limit_key, route_of(j.target) AS route, f.fire_at, f.due_at, f.start_by,
            greatest(f.due_at, tocsin_now() + f.wait) AS run_at, f.late, f.grace,
            CASE WHEN f.late THEN $21::smallint ELSE j.priority END AS priority,
            CASE WHEN f.late THEN 'catch_up' ELSE 'schedule' END AS cause
@@ -44,8 +48,8 @@ WITH own AS (
     WHERE CASE WHEN f.id IN (SELECT id FROM moved) THEN true END
 ), planned AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap,
-                            limit_key, waits, missed_after)
-    SELECT $1, id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap, limit_key,
+                            limit_key, route, waits, missed_after)
+    SELECT $1, id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap, limit_key, route,
            CASE WHEN due_at < tocsin_now() AND cause = 'schedule'
                 THEN jsonb_build_array(jsonb_build_object('for', 'planning', 'since', microseconds(due_at))) END,
            CASE WHEN late THEN run_at ELSE due_at END + grace

@@ -1,0 +1,47 @@
+"""`tocsin forecast`: the load to come."""
+
+from typing import Any, Final
+
+import click
+
+from tocsin.cli.client import Client
+from tocsin.cli.show import api_command, line, rows
+
+_BARS: Final = " ▁▂▃▄▅▆▇█"
+
+
+@click.command()
+@click.option("--from", "since", metavar="INSTANT", help="The range's begin.  [default: now]")
+@click.option("--to", "until", metavar="INSTANT", help="The range's end.  [default: a day later]")
+@click.option("--step", default="15m", show_default=True, help="How long a bucket is, in whole minutes.")
+@click.option("--queue", help="Only this queue.")
+@api_command
+def forecast(
+    client: Client, since: str | None, until: str | None, step: str, queue: str | None
+) -> tuple[Any, Any]:
+    """Show how many fires the coming day has, its peaks and who makes them, and free minutes."""
+    asked = {"from": since, "to": until, "step": step, "queue": queue}
+    return client.get("forecast", **asked), _shown
+
+
+def _shown(answer: Any) -> None:
+    fires = [a + b for a, b in zip(answer["expected"], answer["one_offs"], strict=True)]
+    most = max([1, *fires])
+    line("".join(_BARS[min(8, -(-round(8 * number) // most))] for number in map(round, fires)))
+    line(
+        f"{round(sum(fires))} fires from {answer['at'][0]}, {round(most)} at most within {answer['step_s'] // 60} min"
+    )
+    peaks = [
+        {
+            "peak_at": peak["at"],
+            "fires": peak["fires"],
+            "name": ", ".join(str(job["name"] or job["id"]) for job in peak["jobs"]),
+        }
+        for peak in answer["peaks"]
+    ]
+    rows([("PEAK", "peak_at"), ("FIRES", "fires"), ("NAME", "name")], peaks)
+    line(f"free: {', '.join(answer['free'][:5])}")
+    if answer["age_s"] is not None:
+        line(f"recurring jobs as of {answer['age_s']} s ago", "dim")
+    if answer["capped"]:
+        line("there are more jobs than were summed up", "yellow")

@@ -1,0 +1,136 @@
+"""`tocsin serve`, `api`, `engine`, `scheduler`, `worker` and `migrate`: the processes of a fleet."""
+
+import asyncio
+import gc
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import click
+import uvloop
+
+from tocsin.domain.errors import Refused, Unavailable
+from tocsin.roles.engine import ENGINE
+from tocsin.roles.node import Node
+from tocsin.roles.preparing import prepare
+from tocsin.roles.process import stop_on_signals, wait_for_database
+from tocsin.roles.supervisor import supervise
+from tocsin.settings import Settings, load_settings
+from tocsin.telemetry import set_up_logging
+
+
+def _database_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--database-url", metavar="URL", help="PostgreSQL 15 or newer; postgresql://user@host/name"
+    )(command)
+
+
+def _listen_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    command = click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")(command)
+    return click.option("--port", type=int, help="Port to listen on.  [default: 8420]")(command)
+
+
+@click.command()
+@_listen_options
+@_database_option
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    help="Where the embedded database and the administrator's key live.  [default: .tocsin]",
+)
+@click.option("--engines", type=click.IntRange(0, 256), help="Engine processes.  [default: one per core]")
+def serve(**flags: Any) -> None:
+    """Run everything on this machine: database (unless --database-url is given), API and engines."""
+    settings = _settings(flags)
+    _run(settings, lambda: supervise(settings))
+
+
+@click.command()
+@_listen_options
+@_database_option
+def api(**flags: Any) -> None:
+    """Run an API process against a shared database."""
+    _run_node(("api",), flags)
+
+
+@click.command()
+@_database_option
+def engine(**flags: Any) -> None:
+    """Run a scheduler and a worker in one process."""
+    _run_node(ENGINE, flags)
+
+
+@click.command()
+@_database_option
+def scheduler(**flags: Any) -> None:
+    """Run a scheduler process: it plans, reclaims and tidies."""
+    _run_node(("scheduler",), flags)
+
+
+@click.command()
+@_database_option
+@click.option(
+    "--concurrency", type=click.IntRange(1, 100_000), help="Calls under way at once.  [default: 1000]"
+)
+@click.option("--queue", "queues", multiple=True, help="Serve only this queue; may be repeated.")
+def worker(**flags: Any) -> None:
+    """Run a worker process: it claims, fires and settles."""
+    flags["queues"] = flags["queues"] or None
+    _run_node(("worker",), flags)
+
+
+@click.command()
+@_database_option
+def migrate(**flags: Any) -> None:
+    """Bring a shared database to this version's schema; safe to run while the fleet works."""
+    settings = _with_database(_settings(flags))
+    _run(settings, lambda: prepare(settings.database_url or "", settings, announce=True))
+
+
+def _run_node(roles: tuple[str, ...], flags: dict[str, Any]) -> None:
+    settings = _with_database(_settings(flags))
+    url = settings.database_url or ""
+
+    async def work() -> None:
+        stop = stop_on_signals()
+        await wait_for_database(url, stop)
+        # What was imported stays, and what comes is many small things without cycles: looking through all of
+        # it again and again is a pause in the wrong moment.
+        gc.freeze()
+        gc.set_threshold(10_000, 20, 50)
+        if not stop.is_set():
+            await Node(settings, roles, url).run(stop)
+
+    _run(settings, work)
+
+
+def _settings(flags: dict[str, Any]) -> Settings:
+    try:
+        return load_settings(**flags)
+    except Refused as error:
+        raise click.UsageError(_words(error)) from None
+
+
+def _with_database(settings: Settings) -> Settings:
+    if not settings.database_url:
+        raise click.UsageError(
+            "--database-url or TOCSIN_DATABASE_URL is needed; `tocsin serve` brings its own"
+        )
+    return settings
+
+
+def _run(settings: Settings, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    set_up_logging(settings.log_format, settings.log_level)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(work())
+    except (Refused, Unavailable) as error:
+        raise click.ClickException(_words(error)) from None
+
+
+def _words(error: Refused | Unavailable) -> str:
+    if isinstance(error, Refused):
+        field = f"{error.field}: " if error.field else ""
+        hint = f"\nHint: {error.hint}" if error.hint else ""
+        return f"{field}{error.detail}{hint}"
+    return error.detail

@@ -1,0 +1,156 @@
+"""Messages: what an execution publishes to a broker. One tagged value per kind of broker.
+
+A target names a connection, which knows where the broker is. The broker's acknowledgement is the success of
+an attempt. Each message carries the execution's identity beside what the user wrote, so names of ours are
+refused.
+"""
+
+import re
+from typing import Annotated, Any, ClassVar, Final
+
+import msgspec
+
+from tocsin.domain.errors import Refused
+from tocsin.domain.nesting import check_depth, too_deep
+from tocsin.domain.written import WrittenName, between, described, line
+
+MAX_MESSAGE: Final = 256 * 1024
+MAX_FIELDS: Final = 64
+MAX_LENGTH: Final = 1_000_000_000
+_FIELD_NAME: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}"
+_NAME: Final = re.compile(_FIELD_NAME)
+_VALUE: Final = re.compile(r"[\t\x20-\x7e]{0,4096}")
+_OURS: Final = frozenset({"idempotency-key", "traceparent", "content-type"})
+_OUR_PREFIXES: Final = ("tocsin-", "nats-")
+_SUBJECT: Final = r"[!-)+-=?-~]{1,255}"
+_PLAIN_SUBJECT: Final = re.compile(_SUBJECT)
+_STREAM: Final = r"[A-Za-z0-9_-]{1,255}"
+_STREAM_NAME: Final = re.compile(_STREAM)
+_EXCHANGE: Final = r"[^\x00-\x1f\x7f]{0,255}"
+_EXCHANGE_NAME: Final = re.compile(_EXCHANGE)
+Fields = Annotated[
+    dict[
+        Annotated[str, described(pattern=f"^{_FIELD_NAME}$")],
+        Annotated[str, described(maxLength=4096, pattern=r"^[\t -~]*$")],
+    ],
+    described(maxProperties=MAX_FIELDS),
+]
+
+
+class MessageTarget(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    kw_only=True,
+    tag_field="kind",
+):
+    """What messages of all kinds have: where they go, and what is in them. A body that is not a string is
+    sent as JSON."""
+
+    answers_at_once: ClassVar[bool] = False
+    connection: WrittenName
+    body: Any = None
+
+
+class NatsTarget(MessageTarget, frozen=True, kw_only=True, tag="nats"):
+    """A message to a subject of a JetStream stream."""
+
+    subject: Annotated[str, described(pattern=f"^{_SUBJECT}$", examples=["due.orders"])]
+    stream: Annotated[str, described(pattern=f"^{_STREAM}$")] | None = None
+    """The stream that must take it, if that is to be checked."""
+    headers: Fields = {}
+
+
+class RabbitTarget(MessageTarget, frozen=True, kw_only=True, tag="rabbitmq"):
+    """A message to an exchange of RabbitMQ, which must route it to a queue."""
+
+    exchange: Annotated[str, described(pattern=f"^{_EXCHANGE}$")] = ""
+    """The default one routes to the queue that the routing key names."""
+    routing_key: Annotated[str, described(maxLength=255, pattern=f"^{_EXCHANGE}$", examples=["due"])] = ""
+    headers: Fields = {}
+
+
+class RedisTarget(MessageTarget, frozen=True, kw_only=True, tag="redis"):
+    """An entry of a Redis stream. The body is its field `body`."""
+
+    stream: Annotated[str, line(512)]
+    fields: Fields = {}
+    max_length: Annotated[int, between(1, MAX_LENGTH)] | None = None
+    """Roughly how many entries the stream keeps."""
+
+
+def check_message(target: MessageTarget) -> None:
+    """Refuse what no broker would take."""
+    match target:
+        case NatsTarget():
+            _check_subject(target.subject)
+            if target.stream is not None and not _STREAM_NAME.fullmatch(target.stream):
+                raise Refused("a stream has 1 to 255 of A-Z a-z 0-9 _ -", field="target.stream")
+            _check_fields(target.headers, "target.headers")
+        case RabbitTarget():
+            _check_routing(target)
+            _check_fields(target.headers, "target.headers")
+        case RedisTarget():
+            if not 1 <= len(target.stream) <= 512 or not target.stream.isprintable():
+                raise Refused("a stream has 1 to 512 characters, none of them control", field="target.stream")
+            if target.max_length is not None and not 1 <= target.max_length <= MAX_LENGTH:
+                raise Refused(f"a length lies between 1 and {MAX_LENGTH:,}", field="target.max_length")
+            _check_fields(target.fields, "target.fields")
+            if "body" in target.fields:
+                raise Refused("the body has a place of its own", field="target.fields.body")
+    _check_body(target)
+
+
+def body_of_message(target: MessageTarget) -> tuple[bytes, str | None]:
+    """The bytes to send, and their content type."""
+    match target.body:
+        case None:
+            return b"", None
+        case str() as text:
+            return text.encode(), "text/plain; charset=utf-8"
+        case value:
+            return msgspec.json.encode(value), "application/json"
+
+
+def _check_subject(subject: str) -> None:
+    words = subject.split(".")
+    if not _PLAIN_SUBJECT.fullmatch(subject) or not all(words):
+        raise Refused(
+            "a subject is words with dots between them, without spaces, * and >", field="target.subject"
+        )
+    if subject.startswith(("$", "_INBOX.")):
+        raise Refused("subjects that begin with $ or _INBOX are the server's own", field="target.subject")
+
+
+def _check_routing(target: RabbitTarget) -> None:
+    for field, word in (("exchange", target.exchange), ("routing_key", target.routing_key)):
+        if not _EXCHANGE_NAME.fullmatch(word) or len(word.encode()) > 255:
+            raise Refused("at most 255 bytes of text without control characters", field=f"target.{field}")
+    if not target.exchange and not target.routing_key:
+        raise Refused("the default exchange needs the name of a queue", field="target.routing_key")
+
+
+def _check_fields(fields: dict[str, str], place: str) -> None:
+    if len(fields) > MAX_FIELDS:
+        raise Refused(f"at most {MAX_FIELDS} of them", field=place)
+    for name, value in fields.items():
+        field = f"{place}.{name[:64]}"
+        if not _NAME.fullmatch(name):
+            raise Refused("a name has 1 to 128 letters, digits and signs", field=field)
+        if name.lower() in _OURS or name.lower().startswith(_OUR_PREFIXES):
+            raise Refused("this name is set by Tocsin", field=field)
+        if not _VALUE.fullmatch(value):
+            raise Refused("a value has at most 4096 ASCII characters, none of them control", field=field)
+    if len({name.lower() for name in fields}) != len(fields):
+        raise Refused("a name is given twice", field=place)
+
+
+def _check_body(target: MessageTarget) -> None:
+    try:
+        body, _ = body_of_message(target)
+    except RecursionError:
+        raise too_deep("the body", "target.body") from None
+    if len(body) > MAX_MESSAGE:
+        raise Refused(f"the body is larger than {MAX_MESSAGE // 1024} KiB", field="target.body")
+    check_depth(target.body, body, "the body", "target.body")

@@ -1,0 +1,47 @@
+"""What publishes messages in this process, for every kind of broker whose client is installed.
+
+Clients are imported here, when a process is put together, and only those that are there.
+"""
+
+from tocsin.db.pool import Database
+from tocsin.roles.addresses import address_policy
+from tocsin.roles.process import Process
+from tocsin.store.connections import ConnectionStore
+from tocsin.targets.http.resolver import Resolver
+from tocsin.targets.message.caller import MessageCaller
+from tocsin.targets.message.dialer import Dialer
+from tocsin.targets.message.extras import message_routes
+from tocsin.targets.message.opening import MakeBroker, Opening
+from tocsin.targets.secrets import Secrets
+from tocsin.worker.connections import ConnectionBook
+
+
+def message_callers(
+    process: Process, database: Database, secrets: Secrets, resolver: Resolver
+) -> dict[str, MessageCaller]:
+    """By route."""
+    dialer = Dialer(resolver, address_policy(process.settings))
+    book = ConnectionBook(ConnectionStore(database))
+    callers = {
+        kind: MessageCaller(kind, book, Opening(_maker(kind), secrets, dialer), process.clock)
+        for kind in message_routes()
+    }
+    process.closes(*(caller.close for caller in callers.values()))
+    return callers
+
+
+def _maker(kind: str) -> MakeBroker:
+    match kind:
+        case "nats":
+            from tocsin.targets.nats.broker import NatsBroker  # noqa: PLC0415 - an extra
+
+            return NatsBroker
+        case "rabbitmq":
+            from tocsin.targets.rabbitmq.broker import RabbitBroker  # noqa: PLC0415 - an extra
+
+            return RabbitBroker
+        case "redis":
+            from tocsin.targets.redis.broker import RedisBroker  # noqa: PLC0415 - an extra
+
+            return RedisBroker
+    raise ValueError(kind)

@@ -1,0 +1,1 @@
+"""The client in two faces over one pure core."""

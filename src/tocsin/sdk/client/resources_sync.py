@@ -1,0 +1,1153 @@
+"""The synchronous face. Made from `resources` by `python -m tocsin.sdk.client.faces`: change that file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Unpack
+
+from tocsin.sdk.client.core import request_of
+from tocsin.sdk.client.sending_sync import Sender, pages
+
+if TYPE_CHECKING:
+    from tocsin.sdk.client import types
+
+
+class Audit:
+    """`audit`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        actor: str | None = None,
+        action: str | None = None,
+        object: str | None = None,
+        from_: str | None = None,
+        to: str | None = None,
+    ) -> Iterator[types.AuditEntry]:
+        """Who changed what, latest first."""
+        for item in pages(
+            self._client,
+            ("audit",),
+            {
+                "limit": limit,
+                "cursor": cursor,
+                "actor": actor,
+                "action": action,
+                "object": object,
+                "from": from_,
+                "to": to,
+            },
+        ):
+            yield item
+
+
+class Backfills:
+    """`backfills`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(
+        self, job_id: str, /, *, limit: int | None = None, cursor: str | None = None
+    ) -> Iterator[types.Backfill]:
+        """Backfills of a job, newest first."""
+        for item in pages(
+            self._client,
+            (
+                "jobs",
+                job_id,
+                "backfills",
+            ),
+            {"limit": limit, "cursor": cursor},
+        ):
+            yield item
+
+    def create(
+        self, job_id: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.NewBackfill]
+    ) -> types.BackfillAnswer:
+        """Run the fire times of a past range; with dry_run, say which (200)."""
+        answer: types.BackfillAnswer = self._client.send(
+            request_of("POST", "jobs", job_id, "backfills", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def get(self, backfill_id: str, /) -> types.Backfill:
+        """Show a backfill and how far it has come."""
+        answer: types.Backfill = self._client.send(request_of("GET", "backfills", backfill_id))
+        return answer
+
+    def cancel(self, backfill_id: str, /, *, idempotency_key: str | None = None) -> types.Backfill:
+        """Stop a backfill; what has started goes on."""
+        answer: types.Backfill = self._client.send(
+            request_of("POST", "backfills", backfill_id, "cancel", body={}, idempotency_key=idempotency_key)
+        )
+        return answer
+
+
+class Calendars:
+    """`calendars`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(self) -> types.Calendars:
+        """All calendars."""
+        answer: types.Calendars = self._client.send(request_of("GET", "calendars"))
+        return answer
+
+    def get(self, name: str, /) -> types.Calendar:
+        """Show a calendar."""
+        answer: types.Calendar = self._client.send(request_of("GET", "calendars", name))
+        return answer
+
+    def put(
+        self, name: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.CalendarRanges]
+    ) -> types.Calendar:
+        """Create a calendar or replace its ranges; jobs follow from their next planning on."""
+        answer: types.Calendar = self._client.send(
+            request_of("PUT", "calendars", name, body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def delete(self, name: str, /) -> types.Nothing:
+        """Delete a calendar that no job names."""
+        answer: types.Nothing = self._client.send(request_of("DELETE", "calendars", name))
+        return answer
+
+
+class Connections:
+    """`connections`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(self) -> types.Connections:
+        """All connections."""
+        answer: types.Connections = self._client.send(request_of("GET", "connections"))
+        return answer
+
+    def create(
+        self, *, idempotency_key: str | None = None, **body: Unpack[types.NewConnection]
+    ) -> types.ConnectionView:
+        """Create a connection to a broker."""
+        answer: types.ConnectionView = self._client.send(
+            request_of("POST", "connections", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def get(self, name: str, /) -> types.ConnectionView:
+        """Show a connection."""
+        answer: types.ConnectionView = self._client.send(request_of("GET", "connections", name))
+        return answer
+
+    def put(
+        self, name: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.ConnectionBody]
+    ) -> types.ConnectionView:
+        """Create a connection or replace it; workers follow within seconds."""
+        answer: types.ConnectionView = self._client.send(
+            request_of("PUT", "connections", name, body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def delete(self, name: str, /) -> types.Nothing:
+        """Delete a connection that no job names."""
+        answer: types.Nothing = self._client.send(request_of("DELETE", "connections", name))
+        return answer
+
+    def test(self, name: str, /, *, idempotency_key: str | None = None) -> types.ConnectionTest:
+        """Connect to the broker now, from this process, and say whether it worked."""
+        answer: types.ConnectionTest = self._client.send(
+            request_of("POST", "connections", name, "test", idempotency_key=idempotency_key)
+        )
+        return answer
+
+
+class DeadLetters:
+    """`dead-letters`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        queue: str | None = None,
+        job: str | None = None,
+        fire_from: str | None = None,
+        fire_to: str | None = None,
+        min_lag: str | None = None,
+        error: str | None = None,
+        job_name: str | None = None,
+        tag: str | None = None,
+        node: int | None = None,
+        fingerprint: str | None = None,
+        cause: str | None = None,
+    ) -> Iterator[types.Execution]:
+        """Executions that failed for good, latest first."""
+        for item in pages(
+            self._client,
+            ("dead-letters",),
+            {
+                "limit": limit,
+                "cursor": cursor,
+                "queue": queue,
+                "job": job,
+                "fire_from": fire_from,
+                "fire_to": fire_to,
+                "min_lag": min_lag,
+                "error": error,
+                "job_name": job_name,
+                "tag": tag,
+                "node": node,
+                "fingerprint": fingerprint,
+                "cause": cause,
+            },
+        ):
+            yield item
+
+    def groups(
+        self, *, from_: str | None = None, to: str | None = None, queue: str | None = None
+    ) -> types.ErrorGroups:
+        """Dead letters by kind of error, the most frequent first."""
+        answer: types.ErrorGroups = self._client.send(
+            request_of("GET", "dead-letters", "groups", query={"from": from_, "to": to, "queue": queue})
+        )
+        return answer
+
+    def discard(
+        self, execution_id: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.Reason]
+    ) -> types.Execution:
+        """Give a dead letter up: it is not listed any more, and stays in history."""
+        answer: types.Execution = self._client.send(
+            request_of(
+                "POST",
+                "dead-letters",
+                execution_id,
+                "discard",
+                body=dict(body),
+                idempotency_key=idempotency_key,
+            )
+        )
+        return answer
+
+
+class Executions:
+    """`executions`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        queue: str | None = None,
+        job: str | None = None,
+        fire_from: str | None = None,
+        fire_to: str | None = None,
+        min_lag: str | None = None,
+        error: str | None = None,
+        job_name: str | None = None,
+        tag: str | None = None,
+        node: int | None = None,
+        fingerprint: str | None = None,
+        cause: str | None = None,
+        state: str | None = None,
+        over: str | None = None,
+    ) -> Iterator[types.Execution]:
+        """List executions: live ones (newest job first), then finished ones (latest first)."""
+        for item in pages(
+            self._client,
+            ("executions",),
+            {
+                "limit": limit,
+                "cursor": cursor,
+                "queue": queue,
+                "job": job,
+                "fire_from": fire_from,
+                "fire_to": fire_to,
+                "min_lag": min_lag,
+                "error": error,
+                "job_name": job_name,
+                "tag": tag,
+                "node": node,
+                "fingerprint": fingerprint,
+                "cause": cause,
+                "state": state,
+                "over": over,
+            },
+        ):
+            yield item
+
+    def count(
+        self,
+        *,
+        queue: str | None = None,
+        job: str | None = None,
+        fire_from: str | None = None,
+        fire_to: str | None = None,
+        min_lag: str | None = None,
+        error: str | None = None,
+        job_name: str | None = None,
+        tag: str | None = None,
+        node: int | None = None,
+        fingerprint: str | None = None,
+        cause: str | None = None,
+        state: str | None = None,
+        over: str | None = None,
+        cap: int | None = None,
+    ) -> types.Count:
+        """How many executions match."""
+        answer: types.Count = self._client.send(
+            request_of(
+                "GET",
+                "executions",
+                "count",
+                query={
+                    "queue": queue,
+                    "job": job,
+                    "fire_from": fire_from,
+                    "fire_to": fire_to,
+                    "min_lag": min_lag,
+                    "error": error,
+                    "job_name": job_name,
+                    "tag": tag,
+                    "node": node,
+                    "fingerprint": fingerprint,
+                    "cause": cause,
+                    "state": state,
+                    "over": over,
+                    "cap": cap,
+                },
+            )
+        )
+        return answer
+
+    def logs(
+        self, execution_id: str, /, *, limit: int | None = None, cursor: str | None = None
+    ) -> Iterator[types.LogView]:
+        """What the attempts at an execution logged."""
+        for item in pages(
+            self._client,
+            (
+                "executions",
+                execution_id,
+                "logs",
+            ),
+            {"limit": limit, "cursor": cursor},
+        ):
+            yield item
+
+    def retry(self, execution_id: str, /, *, idempotency_key: str | None = None) -> types.Execution:
+        """Retry a dead, expired or cancelled execution under the same identity."""
+        answer: types.Execution = self._client.send(
+            request_of("POST", "executions", execution_id, "retry", body={}, idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def rerun(self, execution_id: str, /, *, idempotency_key: str | None = None) -> types.Execution:
+        """Run a finished execution again, under a new identity."""
+        answer: types.Execution = self._client.send(
+            request_of("POST", "executions", execution_id, "rerun", body={}, idempotency_key=idempotency_key)
+        )
+        return answer
+
+
+class Fleet:
+    """`fleet`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def shards(self) -> types.Shards:
+        """Shards and who leases them."""
+        answer: types.Shards = self._client.send(request_of("GET", "shards"))
+        return answer
+
+    def nodes(self) -> types.Nodes:
+        """The processes of the fleet."""
+        answer: types.Nodes = self._client.send(request_of("GET", "nodes"))
+        return answer
+
+
+class Forecast:
+    """`forecast`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def get(
+        self,
+        *,
+        from_: str | None = None,
+        to: str | None = None,
+        step: str | None = None,
+        queue: str | None = None,
+    ) -> types.Forecast:
+        """Expected fires of the coming days, peaks and free minutes."""
+        answer: types.Forecast = self._client.send(
+            request_of("GET", "forecast", query={"from": from_, "to": to, "step": step, "queue": queue})
+        )
+        return answer
+
+    def fit(self, *, idempotency_key: str | None = None, **body: Unpack[types.FitRequest]) -> types.Fit:
+        """Whether a schedule would join a peak, and which minutes near it are free."""
+        answer: types.Fit = self._client.send(
+            request_of("POST", "forecast:fit", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+
+class Jobs:
+    """`jobs`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        state: str | None = None,
+        kind: str | None = None,
+        queue: str | None = None,
+        tag: str | None = None,
+        tag_match: str | None = None,
+        name: str | None = None,
+        target: str | None = None,
+        created_from: str | None = None,
+        created_to: str | None = None,
+        next_fire_from: str | None = None,
+        next_fire_to: str | None = None,
+        overdue: str | None = None,
+        sort: str | None = None,
+        with_: str | None = None,
+    ) -> Iterator[types.Job]:
+        """List jobs, newest first."""
+        for item in pages(
+            self._client,
+            ("jobs",),
+            {
+                "limit": limit,
+                "cursor": cursor,
+                "state": state,
+                "kind": kind,
+                "queue": queue,
+                "tag": tag,
+                "tag_match": tag_match,
+                "name": name,
+                "target": target,
+                "created_from": created_from,
+                "created_to": created_to,
+                "next_fire_from": next_fire_from,
+                "next_fire_to": next_fire_to,
+                "overdue": overdue,
+                "sort": sort,
+                "with": with_,
+            },
+        ):
+            yield item
+
+    def count(
+        self,
+        *,
+        state: str | None = None,
+        kind: str | None = None,
+        queue: str | None = None,
+        tag: str | None = None,
+        tag_match: str | None = None,
+        name: str | None = None,
+        target: str | None = None,
+        created_from: str | None = None,
+        created_to: str | None = None,
+        next_fire_from: str | None = None,
+        next_fire_to: str | None = None,
+        overdue: str | None = None,
+        cap: int | None = None,
+    ) -> types.Count:
+        """How many jobs match."""
+        answer: types.Count = self._client.send(
+            request_of(
+                "GET",
+                "jobs",
+                "count",
+                query={
+                    "state": state,
+                    "kind": kind,
+                    "queue": queue,
+                    "tag": tag,
+                    "tag_match": tag_match,
+                    "name": name,
+                    "target": target,
+                    "created_from": created_from,
+                    "created_to": created_to,
+                    "next_fire_from": next_fire_from,
+                    "next_fire_to": next_fire_to,
+                    "overdue": overdue,
+                    "cap": cap,
+                },
+            )
+        )
+        return answer
+
+    def get_by_name(self, name: str, /) -> types.Job:
+        """Show a recurring job by its name."""
+        answer: types.Job = self._client.send(request_of("GET", "jobs", "by-name", name))
+        return answer
+
+    def put_by_name(
+        self, name: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.JobBody]
+    ) -> types.Job:
+        """Create a recurring job, or make the one of this name what the body says (201 when created)."""
+        answer: types.Job = self._client.send(
+            request_of("PUT", "jobs", "by-name", name, body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def get(self, job_id: str, /, *, with_: str | None = None) -> types.Job:
+        """Show a job."""
+        answer: types.Job = self._client.send(request_of("GET", "jobs", job_id, query={"with": with_}))
+        return answer
+
+    def update(
+        self,
+        job_id: str,
+        /,
+        *,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[types.JobPatch],
+    ) -> types.Job:
+        """Change a job in place; what is planned but not started is planned anew."""
+        answer: types.Job = self._client.send(
+            request_of(
+                "PATCH", "jobs", job_id, body=dict(body), idempotency_key=idempotency_key, if_match=if_match
+            )
+        )
+        return answer
+
+    def delete(self, job_id: str, /, *, dry_run: str | None = None) -> types.CancelAnswer:
+        """Delete a job; its history stays."""
+        answer: types.CancelAnswer = self._client.send(
+            request_of("DELETE", "jobs", job_id, query={"dry_run": dry_run})
+        )
+        return answer
+
+    def executions(
+        self, job_id: str, /, *, limit: int | None = None, cursor: str | None = None
+    ) -> Iterator[types.Execution]:
+        """Executions of a job, latest first."""
+        for item in pages(
+            self._client,
+            (
+                "jobs",
+                job_id,
+                "executions",
+            ),
+            {"limit": limit, "cursor": cursor},
+        ):
+            yield item
+
+    def cancel(
+        self, job_id: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.Cancel]
+    ) -> types.CancelAnswer:
+        """End a job: nothing of it starts any more."""
+        answer: types.CancelAnswer = self._client.send(
+            request_of("POST", "jobs", job_id, "cancel", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def cancel_queued(
+        self, job_id: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.Cancel]
+    ) -> types.CancelAnswer:
+        """Cancel every execution that has not started; the job goes on."""
+        answer: types.CancelAnswer = self._client.send(
+            request_of(
+                "POST", "jobs", job_id, "cancel-queued", body=dict(body), idempotency_key=idempotency_key
+            )
+        )
+        return answer
+
+    def pause(
+        self, job_id: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.Pause]
+    ) -> types.PauseAnswer:
+        """Hold a job's fires, for good or until an instant."""
+        answer: types.PauseAnswer = self._client.send(
+            request_of("POST", "jobs", job_id, "pause", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def resume(
+        self, job_id: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.Resume]
+    ) -> types.ResumeAnswer:
+        """Let a paused job fire again; with dry_run, say what that would fire and skip."""
+        answer: types.ResumeAnswer = self._client.send(
+            request_of("POST", "jobs", job_id, "resume", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def run(
+        self, job_id: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.Run]
+    ) -> types.Execution:
+        """Fire a job now."""
+        answer: types.Execution = self._client.send(
+            request_of("POST", "jobs", job_id, "run", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def skip_next(self, job_id: str, /, *, idempotency_key: str | None = None) -> types.SkipAnswer:
+        """Leave the next fire out."""
+        answer: types.SkipAnswer = self._client.send(
+            request_of("POST", "jobs", job_id, "skip-next", body={}, idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def upcoming(
+        self, job_id: str, /, *, limit: int | None = None, after: str | None = None
+    ) -> types.Preview:
+        """The next fires of a job, explained, with warnings."""
+        answer: types.Preview = self._client.send(
+            request_of("GET", "jobs", job_id, "upcoming", query={"limit": limit, "after": after})
+        )
+        return answer
+
+    def calendar(
+        self, job_id: str, /, *, from_: str | None = None, to: str | None = None, zone: str | None = None
+    ) -> types.JobCalendar:
+        """A job's days: what ran, what did not and why, what is expected."""
+        answer: types.JobCalendar = self._client.send(
+            request_of("GET", "jobs", job_id, "calendar", query={"from": from_, "to": to, "zone": zone})
+        )
+        return answer
+
+
+class Keys:
+    """`keys`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(self, *, limit: int | None = None, cursor: str | None = None) -> Iterator[types.Key]:
+        """List keys, by id."""
+        for item in pages(self._client, ("keys",), {"limit": limit, "cursor": cursor}):
+            yield item
+
+    def create(
+        self, *, idempotency_key: str | None = None, **body: Unpack[types.NewKey]
+    ) -> types.FreshKey:
+        """Make a key; its text is in this answer only."""
+        answer: types.FreshKey = self._client.send(
+            request_of("POST", "keys", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def get(self, key_id: str, /) -> types.Key:
+        """Show a key, without its secret."""
+        answer: types.Key = self._client.send(request_of("GET", "keys", key_id))
+        return answer
+
+    def rotate(
+        self, key_id: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.Rotation]
+    ) -> types.FreshKey:
+        """Make a key in the place of another, which stays valid for a chosen overlap."""
+        answer: types.FreshKey = self._client.send(
+            request_of("POST", "keys", key_id, "rotate", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def revoke(self, key_id: str, /, *, idempotency_key: str | None = None) -> types.Key:
+        """End a key at once."""
+        answer: types.Key = self._client.send(
+            request_of("POST", "keys", key_id, "revoke", body={}, idempotency_key=idempotency_key)
+        )
+        return answer
+
+
+class Logins:
+    """`logins`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(self, tenant: str, /) -> types.BoundLogins:
+        """Logins of the database that enqueue for a tenant."""
+        answer: types.BoundLogins = self._client.send(request_of("GET", "tenants", tenant, "logins"))
+        return answer
+
+    def bind(
+        self, tenant: str, login: str, /, *, idempotency_key: str | None = None
+    ) -> types.BoundLogin:
+        """Let a login of the database enqueue for a tenant in its own transactions."""
+        answer: types.BoundLogin = self._client.send(
+            request_of("PUT", "tenants", tenant, "logins", login, body={}, idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def unbind(self, tenant: str, login: str, /) -> types.Nothing:
+        """Take a login's right to enqueue; what it enqueued stays."""
+        answer: types.Nothing = self._client.send(
+            request_of("DELETE", "tenants", tenant, "logins", login)
+        )
+        return answer
+
+
+class Operations:
+    """`operations`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(
+        self, *, limit: int | None = None, cursor: str | None = None, state: str | None = None
+    ) -> Iterator[types.Operation]:
+        """Operations, newest first."""
+        for item in pages(
+            self._client, ("operations",), {"limit": limit, "cursor": cursor, "state": state}
+        ):
+            yield item
+
+    def create(
+        self, *, idempotency_key: str | None = None, **body: Unpack[types.NewOperation]
+    ) -> types.OperationAnswer:
+        """Act on all that match, or on many that are named; with dry_run, say on how many and which (200)."""
+        answer: types.OperationAnswer = self._client.send(
+            request_of("POST", "operations", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def get(self, operation_id: str, /) -> types.Operation:
+        """Show an operation and how far it has come."""
+        answer: types.Operation = self._client.send(request_of("GET", "operations", operation_id))
+        return answer
+
+    def pause(
+        self, operation_id: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.Reason]
+    ) -> types.Operation:
+        """Hold an operation: it acts on nothing more until it is resumed."""
+        answer: types.Operation = self._client.send(
+            request_of(
+                "POST", "operations", operation_id, "pause", body=dict(body), idempotency_key=idempotency_key
+            )
+        )
+        return answer
+
+    def resume(self, operation_id: str, /, *, idempotency_key: str | None = None) -> types.Operation:
+        """Let a paused operation go on, past a brake or a step that failed."""
+        answer: types.Operation = self._client.send(
+            request_of("POST", "operations", operation_id, "resume", body={}, idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def cancel(
+        self, operation_id: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.Reason]
+    ) -> types.Operation:
+        """Stop an operation for good; what it has done stays done."""
+        answer: types.Operation = self._client.send(
+            request_of(
+                "POST", "operations", operation_id, "cancel", body=dict(body), idempotency_key=idempotency_key
+            )
+        )
+        return answer
+
+
+class Queues:
+    """`queues`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(self, *, group: str | None = None) -> types.QueueList:
+        """Queues: what is due and runs, who serves them, whether they are paused."""
+        answer: types.QueueList = self._client.send(request_of("GET", "queues", query={"group": group}))
+        return answer
+
+    def get(self, queue: str, /, *, group: str | None = None) -> types.QueueDetail:
+        """Show a queue with what is due by priority."""
+        answer: types.QueueDetail = self._client.send(
+            request_of("GET", "queues", queue, query={"group": group})
+        )
+        return answer
+
+    def pause(
+        self, queue: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.PauseQueue]
+    ) -> types.QueuePaused:
+        """Hold a queue, for good or until an instant; nothing in it is lost."""
+        answer: types.QueuePaused = self._client.send(
+            request_of("POST", "queues", queue, "pause", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def resume(
+        self, queue: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.ResumeQueue]
+    ) -> types.QueueResumed:
+        """Let a paused queue go on; with dry_run, say what that would start."""
+        answer: types.QueueResumed = self._client.send(
+            request_of("POST", "queues", queue, "resume", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+
+class Schedules:
+    """`schedules`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def preview(
+        self, *, idempotency_key: str | None = None, **body: Unpack[types.PreviewRequest]
+    ) -> types.Preview:
+        """The next fires of a schedule, explained, with warnings."""
+        answer: types.Preview = self._client.send(
+            request_of("POST", "schedules", "preview", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+
+class Secrets:
+    """`secrets`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(
+        self, *, limit: int | None = None, cursor: str | None = None
+    ) -> Iterator[types.Secret]:
+        """Names of secrets, in order."""
+        for item in pages(self._client, ("secrets",), {"limit": limit, "cursor": cursor}):
+            yield item
+
+    def put(
+        self, name: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.SecretValue]
+    ) -> types.Secret:
+        """Create a secret or replace its value, which is never shown again."""
+        answer: types.Secret = self._client.send(
+            request_of("PUT", "secrets", name, body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def delete(self, name: str, /) -> types.Nothing:
+        """Delete a secret; calls that need it are rejected."""
+        answer: types.Nothing = self._client.send(request_of("DELETE", "secrets", name))
+        return answer
+
+    def reseal(
+        self, *, idempotency_key: str | None = None, **body: Unpack[types.Reseal]
+    ) -> types.ResealAnswer:
+        """Encrypt the next secrets and webhook secrets of all tenants anew, under the key that encrypts now."""
+        answer: types.ResealAnswer = self._client.send(
+            request_of("POST", "secrets:reseal", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+
+class Stats:
+    """`stats`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def summary(self) -> types.Summary:
+        """How it stands: what runs, waits and ended, how late, and what needs a person."""
+        answer: types.Summary = self._client.send(request_of("GET", "stats", "summary"))
+        return answer
+
+    def series(
+        self,
+        *,
+        from_: str | None = None,
+        to: str | None = None,
+        step: str | None = None,
+        queue: str | None = None,
+        job: str | None = None,
+        of: str | None = None,
+        group: str | None = None,
+    ) -> types.Series:
+        """How executions ended and how late they started, over time."""
+        answer: types.Series = self._client.send(
+            request_of(
+                "GET",
+                "stats",
+                "series",
+                query={
+                    "from": from_,
+                    "to": to,
+                    "step": step,
+                    "queue": queue,
+                    "job": job,
+                    "of": of,
+                    "group": group,
+                },
+            )
+        )
+        return answer
+
+    def lag(
+        self,
+        *,
+        from_: str | None = None,
+        to: str | None = None,
+        step: str | None = None,
+        queue: str | None = None,
+        job: str | None = None,
+        of: str | None = None,
+    ) -> types.LagMap:
+        """How many executions started how late, over time."""
+        answer: types.LagMap = self._client.send(
+            request_of(
+                "GET",
+                "stats",
+                "lag",
+                query={"from": from_, "to": to, "step": step, "queue": queue, "job": job, "of": of},
+            )
+        )
+        return answer
+
+    def upcoming(self, *, limit: int | None = None, to: str | None = None) -> types.ComingFires:
+        """The next fires of all jobs, soonest first."""
+        answer: types.ComingFires = self._client.send(
+            request_of("GET", "upcoming", query={"limit": limit, "to": to})
+        )
+        return answer
+
+    def timeline(
+        self,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        state: str | None = None,
+        kind: str | None = None,
+        queue: str | None = None,
+        tag: str | None = None,
+        tag_match: str | None = None,
+        name: str | None = None,
+        target: str | None = None,
+        created_from: str | None = None,
+        created_to: str | None = None,
+        next_fire_from: str | None = None,
+        next_fire_to: str | None = None,
+        overdue: str | None = None,
+        sort: str | None = None,
+        from_: str | None = None,
+        to: str | None = None,
+    ) -> types.Timeline:
+        """Past and coming fires of a page of jobs, on one axis."""
+        answer: types.Timeline = self._client.send(
+            request_of(
+                "GET",
+                "timeline",
+                query={
+                    "limit": limit,
+                    "cursor": cursor,
+                    "state": state,
+                    "kind": kind,
+                    "queue": queue,
+                    "tag": tag,
+                    "tag_match": tag_match,
+                    "name": name,
+                    "target": target,
+                    "created_from": created_from,
+                    "created_to": created_to,
+                    "next_fire_from": next_fire_from,
+                    "next_fire_to": next_fire_to,
+                    "overdue": overdue,
+                    "sort": sort,
+                    "from": from_,
+                    "to": to,
+                },
+            )
+        )
+        return answer
+
+
+class System:
+    """`system`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def get(self) -> types.System:
+        """The database, the fleet's versions, and checks that say what to do."""
+        answer: types.System = self._client.send(request_of("GET", "system"))
+        return answer
+
+
+class Tallies:
+    """`tallies`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def rebuild(
+        self, *, idempotency_key: str | None = None, **body: Unpack[types.TallyHour]
+    ) -> types.RebuiltHour:
+        """Count the executions of a past hour again, from history."""
+        answer: types.RebuiltHour = self._client.send(
+            request_of("POST", "tallies:rebuild", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+
+class Targets:
+    """`targets`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def test(
+        self, *, idempotency_key: str | None = None, **body: Unpack[types.TargetTrial]
+    ) -> types.TrialAnswer:
+        """Call a target once, now; nothing is stored."""
+        answer: types.TrialAnswer = self._client.send(
+            request_of("POST", "targets", "test", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+
+class Tenants:
+    """`tenants`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(
+        self, *, limit: int | None = None, cursor: str | None = None
+    ) -> Iterator[types.Tenant]:
+        """List tenants, by name."""
+        for item in pages(self._client, ("tenants",), {"limit": limit, "cursor": cursor}):
+            yield item
+
+    def create(
+        self, *, idempotency_key: str | None = None, **body: Unpack[types.NewTenant]
+    ) -> types.Tenant:
+        """Create a tenant."""
+        answer: types.Tenant = self._client.send(
+            request_of("POST", "tenants", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def get(self, tenant: str, /) -> types.Tenant:
+        """Show a tenant."""
+        answer: types.Tenant = self._client.send(request_of("GET", "tenants", tenant))
+        return answer
+
+    def update(
+        self, tenant: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.TenantPatch]
+    ) -> types.Tenant:
+        """Change a tenant's weight and limits; within seconds the whole fleet keeps to them."""
+        answer: types.Tenant = self._client.send(
+            request_of("PATCH", "tenants", tenant, body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def suspend(
+        self, tenant: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.Reason]
+    ) -> types.Tenant:
+        """Suspend a tenant: its keys are refused, its fires wait, nothing is lost."""
+        answer: types.Tenant = self._client.send(
+            request_of("POST", "tenants", tenant, "suspend", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def resume(self, tenant: str, /, *, idempotency_key: str | None = None) -> types.Tenant:
+        """Let a suspended tenant go on."""
+        answer: types.Tenant = self._client.send(
+            request_of("POST", "tenants", tenant, "resume", body={}, idempotency_key=idempotency_key)
+        )
+        return answer
+
+
+class WebhookSecret:
+    """`webhook-secret`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def get(self) -> types.WebhookSecrets:
+        """The secrets that requests are signed with, newest first."""
+        answer: types.WebhookSecrets = self._client.send(request_of("GET", "webhook-secret"))
+        return answer
+
+    def rotate(
+        self, *, idempotency_key: str | None = None, **body: Unpack[types.Rotation]
+    ) -> types.WebhookSecrets:
+        """Make a new secret; the one before stays live for a chosen overlap."""
+        answer: types.WebhookSecrets = self._client.send(
+            request_of("POST", "webhook-secret", "rotate", body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+
+class Whoami:
+    """`whoami`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def get(self) -> types.Identity:
+        """The key that asks: its scopes, the tenant it acts for, the limits in force."""
+        answer: types.Identity = self._client.send(request_of("GET", "whoami"))
+        return answer
+
+
+class Workers:
+    """`workers`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(
+        self, *, limit: int | None = None, cursor: str | None = None, all: str | None = None
+    ) -> Iterator[types.Worker]:
+        """List remote workers."""
+        for item in pages(self._client, ("workers",), {"limit": limit, "cursor": cursor, "all": all}):
+            yield item
+
+    def get(self, worker_id: str, /) -> types.Worker:
+        """Show a remote worker."""
+        answer: types.Worker = self._client.send(request_of("GET", "workers", worker_id))
+        return answer
+
+    def drain(self, worker_id: str, /, *, idempotency_key: str | None = None) -> types.Worker:
+        """Ask a remote worker to end what it has and to take no more."""
+        answer: types.Worker = self._client.send(
+            request_of("POST", "workers", worker_id, "drain", body={}, idempotency_key=idempotency_key)
+        )
+        return answer
+
+
+class Resources:
+    """All of them."""
+
+    def __init__(self, client: "Sender") -> None:
+        self.audit = Audit(client)
+        self.backfills = Backfills(client)
+        self.calendars = Calendars(client)
+        self.connections = Connections(client)
+        self.dead_letters = DeadLetters(client)
+        self.executions = Executions(client)
+        self.fleet = Fleet(client)
+        self.forecast = Forecast(client)
+        self.jobs = Jobs(client)
+        self.keys = Keys(client)
+        self.logins = Logins(client)
+        self.operations = Operations(client)
+        self.queues = Queues(client)
+        self.schedules = Schedules(client)
+        self.secrets = Secrets(client)
+        self.stats = Stats(client)
+        self.system = System(client)
+        self.tallies = Tallies(client)
+        self.targets = Targets(client)
+        self.tenants = Tenants(client)
+        self.webhook_secret = WebhookSecret(client)
+        self.whoami = Whoami(client)
+        self.workers = Workers(client)

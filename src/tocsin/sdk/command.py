@@ -1,0 +1,185 @@
+"""`tocsin tasks …`: its options, once, for the two that read them. The server's command line is click's;
+where only the SDK is installed it is the standard library's."""
+
+import argparse
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+import tocsin
+from tocsin.domain.errors import Refused, TocsinError
+from tocsin.sdk.app import App
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One option of a command. `default` None: there is none, or it is that of the environment variable."""
+
+    flag: str
+    help: str
+    kind: type[str] | type[int] | type[float] | type[bool] = str
+    default: Any = None
+    metavar: str | None = None
+    least: float | None = None
+    most: float | None = None
+    variable: str | None = None
+    """The environment variable that is read when the option is not given."""
+
+    @property
+    def name(self) -> str:
+        """Under which its value is handed on."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A command of an app: what it is called, what it does, and what it takes."""
+
+    name: str
+    help: str
+    options: tuple[Option, ...]
+    run: Callable[[App, Mapping[str, Any]], int]
+    """Returns the exit code."""
+
+
+REACH: Final = (
+    Option("--url", "Where the API is.", variable="TOCSIN_URL"),
+    Option("--api-key", "A key with the scope worker.", variable="TOCSIN_API_KEY"),
+)
+
+
+def serve(app: App, options: Mapping[str, Any]) -> int:
+    """Run the tasks of an app until SIGTERM: a remote worker, which reaches Tocsin by HTTP alone."""
+    if not app.tasks:
+        raise Refused(f"the app {app.name} has no tasks")
+    given = {name: value for name, value in options.items() if name != "reload"}
+    queues = tuple(queue.strip() for queue in given.pop("queues").split(",") if queue.strip())
+    return app.worker(queues=queues, **given).serve()
+
+
+SERVE: Final = Command(
+    "serve",
+    serve.__doc__ or "",
+    (
+        Option("--queues", "Queues to serve, separated by commas.", default="default"),
+        Option("--concurrency", "Tasks at once.", int, 10, least=1, most=10_000),
+        Option("--processes", 'Child processes for tasks with run="process".', int, 1, least=1, most=256),
+        Option(
+            "--lease", "How long the worker may be silent before others get what it has.",
+            default="30s", metavar="DURATION",
+        ),
+        Option(
+            "--grace", "How long running tasks may take to finish after SIGTERM.",
+            float, 25.0, metavar="SECONDS", least=0,
+        ),
+        Option("--name", "A name for people.  [default: host and process]"),
+        Option("--revision", "The revision of the app, for people.", variable="TOCSIN_REVISION"),
+        Option("--reload", "Start anew when a Python file below this directory changes.", bool),
+        *REACH,
+    ),
+    serve,
+)  # fmt: skip
+COMMANDS: Final = (SERVE,)
+
+
+def load(name: str) -> App:
+    """The app that a word such as ``shop.tasks:app`` names. Modules of the working directory can be
+    imported."""
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise Refused(f"{name!r} is not MODULE:APP, such as shop.tasks:app")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise Refused(f"cannot load {name}: {error}") from None
+    if not isinstance(found, App):
+        raise Refused(f"{name} is no App")
+    return found
+
+
+def obey(command: Command, app: str, options: Mapping[str, Any]) -> int:
+    """Run a command for the app of that name, at the address that the options give."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    if options.get("reload"):
+        from tocsin.sdk.worker.reload import Reloader, look_at  # noqa: PLC0415 - for development only
+
+        words, environment = words_of(command, app, options)
+        python = (sys.executable, "-m", "tocsin")
+        return Reloader((*python, "tasks", *words), environment, lambda: look_at(Path.cwd())).run()
+    loaded = load(app)
+    loaded.reach(options["url"], options["api_key"])
+    return command.run(
+        loaded, {name: value for name, value in options.items() if name not in ("url", "api_key")}
+    )
+
+
+def words_of(
+    command: Command, app: str, options: Mapping[str, Any]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The words of a command, without its flags, and what goes by the environment: other users of a machine
+    see the words."""
+    words, environment = [command.name, app], {}
+    for option in command.options:
+        value = options.get(option.name)
+        if option.kind is bool or value is None:
+            continue
+        if option.variable is not None:
+            environment[option.variable] = str(value)
+        else:
+            words += [option.flag, str(value)]
+    return tuple(words), environment
+
+
+def run(words: list[str]) -> int:
+    """`tocsin tasks …` without the server's command line."""
+    parser = argparse.ArgumentParser(
+        "tocsin", description="Tasks of Tocsin. The server: pip install 'tocsin[server]'."
+    )
+    parser.add_argument("--version", action="version", version=f"tocsin, version {tocsin.__version__}")
+    tasks = parser.add_subparsers(required=True).add_parser("tasks", help="Run functions of your own.")
+    commands = tasks.add_subparsers(required=True, dest="command")
+    for command in COMMANDS:
+        added = commands.add_parser(command.name, help=command.help, description=command.help)
+        added.add_argument("app", metavar="MODULE:APP")
+        for option in command.options:
+            added.add_argument(option.flag, **_argument(option))
+    given = vars(parser.parse_args(words))
+    chosen = next(command for command in COMMANDS if command.name == given.pop("command"))
+    try:
+        return obey(chosen, given.pop("app"), given)
+    except TocsinError as error:
+        print(f"Error: {error}", file=sys.stderr)  # noqa: T201 - a command speaks to its terminal
+        return 1
+
+
+def _argument(option: Option) -> dict[str, Any]:
+    default = option.default if option.variable is None else os.environ.get(option.variable)
+    said = "" if option.default in (None, False) else f"  [default: {option.default}]"
+    if option.kind is bool:
+        return {"action": "store_true", "help": option.help}
+    return {
+        "type": _reader(option),
+        "default": default,
+        "help": option.help + said,
+        "metavar": option.metavar,
+    }
+
+
+def _reader(option: Option) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        value = option.kind(text)
+        low, high = option.least, option.most
+        if not isinstance(value, str) and (
+            (low is not None and value < low) or (high is not None and value > high)
+        ):
+            raise argparse.ArgumentTypeError(f"{text} lies not between {low} and {high or 'any'}")
+        return value
+
+    return read

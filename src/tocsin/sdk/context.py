@@ -1,0 +1,122 @@
+"""What a task may ask about the attempt that it is, and tell about it. A context variable: never a parameter,
+so a function's signature is its payload and nothing else."""
+
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from tocsin.domain.protocol import MAX_LOG_LINES, MAX_MESSAGE, MAX_NOTE, LogLine, Progress, TaskClaim
+from tocsin.sdk.outcomes import Stopped
+
+_current: ContextVar["Context | None"] = ContextVar("tocsin_task", default=None)
+_NO_TASK: Final = "no task is running here"
+
+
+class Log:
+    """Lines that are kept with the attempt: up to 1,000, after which the last one says that there were
+    more."""
+
+    def __init__(self, keep: Callable[[LogLine], None]) -> None:
+        self._keep = keep
+        self._seq = 0
+        self._lock = threading.Lock()
+
+    def debug(self, message: str, **fields: Any) -> None:
+        """For whoever looks closely."""
+        self._line("debug", message, fields)
+
+    def info(self, message: str, **fields: Any) -> None:
+        """What happened."""
+        self._line("info", message, fields)
+
+    def warning(self, message: str, **fields: Any) -> None:
+        """What may be wrong."""
+        self._line("warning", message, fields)
+
+    def error(self, message: str, **fields: Any) -> None:
+        """What is wrong."""
+        self._line("error", message, fields)
+
+    def _line(self, level: Any, message: str, fields: dict[str, Any]) -> None:
+        with self._lock:
+            if self._seq >= MAX_LOG_LINES:
+                return
+            self._seq += 1
+            at = datetime.now(UTC).isoformat()
+            self._keep(LogLine(self._seq, at, message[:MAX_MESSAGE], level, _plain(fields) or None))
+
+
+class Context:
+    """One attempt, as its task sees it. `keep` takes lines of its log and how far it is."""
+
+    def __init__(
+        self, claim: TaskClaim, keep: Callable[[LogLine | Progress], None], state: Any = None
+    ) -> None:
+        self.execution_id = claim.id
+        self.idempotency_key = claim.idempotency_key
+        self.attempt = claim.attempt
+        self.task = claim.task
+        self.queue = claim.queue
+        self.trace = claim.traceparent
+        self.fire_at = datetime.fromisoformat(claim.fire_at)
+        self.timeout = claim.timeout_ms / 1000
+        """Seconds that the attempt may take."""
+        self.deadline = datetime.fromisoformat(claim.started_at) + timedelta(milliseconds=claim.timeout_ms)
+        self.state = state
+        """What the app's lifespan yielded in this process."""
+        self.stopped = threading.Event()
+        """Set when the attempt should end."""
+        self.log = Log(keep)
+        self._keep = keep
+        self._why: Stopped | None = None
+
+    def check(self) -> None:
+        """Raises `Stopped` when the attempt was cancelled, timed out, or its claim is lost."""
+        if self.stopped.is_set():
+            raise self._why or Stopped("the attempt was stopped")
+
+    def progress(self, share: float, note: str | None = None) -> None:
+        """How far it is, from 0 to 1; the latest counts, and is told with the next heartbeat."""
+        self._keep(Progress(min(max(float(share), 0.0), 1.0), None if note is None else note[:MAX_NOTE]))
+
+    def stop(self, why: Stopped) -> None:
+        """Ask the task to end: it finds out by `check` and `stopped`."""
+        if self._why is None:
+            self._why = why
+        self.stopped.set()
+
+    @property
+    def why(self) -> Stopped | None:
+        """Why the attempt should end, if it should."""
+        return self._why
+
+
+def current() -> Context:
+    """The attempt that runs here."""
+    context = _current.get()
+    if context is None:
+        raise LookupError(_NO_TASK)
+    return context
+
+
+class running:  # noqa: N801 - reads as a statement: `with running(context):`
+    """What is called inside is a part of this attempt."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._context)
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields as JSON has them; whatever it has not, as text."""
+    return {
+        name: value if isinstance(value, str | int | float | bool | None) else str(value)
+        for name, value in fields.items()
+    }

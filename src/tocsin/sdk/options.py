@@ -1,0 +1,91 @@
+"""How a task is run and enqueued: what its decorator says, and what one call says otherwise."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from tocsin.domain.errors import Refused
+from tocsin.domain.policy import Limit as StoredLimit
+from tocsin.domain.policy import Policies, check_policies
+from tocsin.domain.policy import Retry as StoredRetry
+
+Run = Literal["async", "thread", "process"]
+Span = str | float
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
+    """When a failed attempt is followed by another. `on`, if given, are the only exceptions that are worth
+    one; `never` are not."""
+
+    max_attempts: int = 5
+    initial_backoff: Span = "1s"
+    max_backoff: Span = "5m"
+    multiplier: float = 2.0
+    jitter: float = 0.5
+    on: Sequence[type[BaseException]] = ()
+    never: Sequence[type[BaseException]] = ()
+
+    def stored(self) -> StoredRetry:
+        """The part that the server keeps to."""
+        return StoredRetry(
+            self.max_attempts, self.initial_backoff, self.max_backoff, self.multiplier, self.jitter
+        )
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """At most so many at once, or per period, of all that share a key. The key may name parameters:
+    ``customer:{customer}``."""
+
+    key: str
+    max_parallel: int | None = None
+    rate: int | None = None
+    per: Span = "1s"
+
+    def stored(self, payload: Mapping[str, Any]) -> StoredLimit:
+        """The limit of one call."""
+        try:
+            key = self.key.format_map(payload)
+        except (KeyError, ValueError, AttributeError, IndexError) as error:
+            raise Refused(f"the limit's key {self.key!r} names what the call has not: {error}") from None
+        return StoredLimit(key, self.max_parallel, self.rate, self.per)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job says beside its target."""
+
+    queue: str = "default"
+    priority: int = 5
+    timeout: Span | None = None
+    retry: Retry = Retry()
+    limit: Limit | None = None
+    start_within: Span | None = None
+    tags: tuple[str, ...] = ()
+    at: str | None = None
+    delay: Span | None = None
+    idempotency_key: str | None = None
+
+    def job(self, target: Mapping[str, Any], payload: Mapping[str, Any]) -> dict[str, Any]:
+        """The body of a creation. What makes no sense is refused here, by the server's own rules."""
+        if self.at is not None and self.delay is not None:
+            raise Refused("give at or delay, not both", field="at")
+        limit = None if self.limit is None else self.limit.stored(payload)
+        retry = self.retry.stored()
+        check_policies(
+            Policies(retry=retry, timeout=self.timeout, start_within=self.start_within, limit=limit)
+        )
+        body: dict[str, Any] = {
+            "schedule": {"at": self.at} if self.at is not None else {"in": self.delay or 0},
+            "target": dict(target),
+            "queue": self.queue,
+            "priority": self.priority,
+            "retry": msgspec.to_builtins(retry),
+        }
+        if self.tags:
+            body["tags"] = list(self.tags)
+        for name in ("timeout", "start_within"):
+            if (value := getattr(self, name)) is not None:
+                body[name] = value
+        if limit is not None:
+            body["limit"] = msgspec.to_builtins(limit)
+        return body

@@ -1,0 +1,136 @@
+"""How a task ends other than by returning: exceptions to raise, and exceptions that end it.
+
+::
+
+    TaskEnd                    raised by a task, on purpose
+    ├── RetryAfter             failed; another attempt after a while of its own choice
+    ├── Postpone               as if it had not been tried: no attempt is counted
+    ├── Rejected               dead at once
+    └── Skip                   there was nothing to do
+    Stopped                    raised in a task by `current().check()`, or thrown into it
+    ├── Cancelled              somebody asked for that
+    ├── TimedOut               its time is over
+    └── ClaimLost              another worker has it by now: whatever this one returns does not count
+"""
+
+import traceback
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from tocsin.domain.instant import MILLISECOND, parse_span
+from tocsin.domain.protocol import MAX_MESSAGE, MAX_RESULT, MAX_TRACE, TaskClaim, TaskError, TaskSettlement
+from tocsin.sdk.signature import PayloadError, to_plain
+
+_KIND: Final = 200
+
+
+class TaskEnd(Exception):
+    """A task ends in a way of its own."""
+
+
+class RetryAfter(TaskEnd):
+    """Failed, and worth another attempt after `wait`: text such as ``30s``, or seconds."""
+
+    def __init__(self, wait: str | float, reason: str = "") -> None:
+        super().__init__(reason or f"asked to be tried again after {wait}")
+        self.wait_ms = parse_span(wait, "wait") // MILLISECOND
+
+
+class Postpone(TaskEnd):
+    """Not now: it is tried again after `wait`, and this attempt does not count."""
+
+    def __init__(self, wait: str | float, reason: str = "") -> None:
+        super().__init__(reason)
+        self.wait_ms = parse_span(wait, "wait") // MILLISECOND
+
+
+class Rejected(TaskEnd):
+    """Another attempt cannot mend it: dead at once."""
+
+
+class Skip(TaskEnd):
+    """There was nothing to do."""
+
+
+class Stopped(Exception):
+    """The attempt should end now."""
+
+
+class Cancelled(Stopped):
+    """Its cancellation was asked for."""
+
+
+class TimedOut(Stopped):
+    """Its time is over."""
+
+
+class ClaimLost(Stopped):
+    """Its claim passed to another worker."""
+
+
+class ChildDied(Exception):
+    """The process that ran a task is gone."""
+
+
+class ResultTooLarge(Exception):
+    """What a task returned is more than is kept."""
+
+
+def succeeded(claim: TaskClaim, value: Any) -> TaskSettlement:
+    """The settlement of a task that returned. What cannot be kept is rejected: to run it again would not
+    help."""
+    try:
+        result = to_plain(value)
+        size = len(msgspec.json.encode(result))
+    except (TypeError, ValueError, RecursionError, NotImplementedError, msgspec.MsgspecError) as error:
+        return failed(claim, Rejected(f"its result is no JSON: {error}"), ())
+    if size > MAX_RESULT:
+        words = f"its result has {size:,} bytes, more than the {MAX_RESULT:,} that are kept; keep it elsewhere and return where"
+        return _settlement(claim, "rejected", ResultTooLarge(words))
+    return TaskSettlement(claim.id, claim.token, "succeeded", result)
+
+
+def failed(
+    claim: TaskClaim,
+    error: BaseException,
+    never: Sequence[type[BaseException]],
+    on: Sequence[type[BaseException]] = (),
+) -> TaskSettlement:
+    """The settlement of a task that raised. `on`, if there are any, are the only exceptions worth another
+    attempt; `never` are not worth one."""
+    match error:
+        case Skip():
+            return TaskSettlement(claim.id, claim.token, "skipped", reason=_words(error) or None)
+        case Postpone():
+            return TaskSettlement(
+                claim.id, claim.token, "postponed", reason=_words(error) or None, retry_after_ms=error.wait_ms
+            )
+        case RetryAfter():
+            told = _settlement(claim, "failed", error)
+            return msgspec.structs.replace(told, retry_after_ms=error.wait_ms)
+        case Cancelled():
+            return _settlement(claim, "cancelled", error)
+        case TimedOut():
+            return _settlement(claim, "timed_out", error)
+        case Rejected():
+            return _settlement(claim, "rejected", error)
+        case PayloadError() | ChildDied():  # no fault of the function's, so its rules do not apply
+            return _settlement(claim, "failed", error)
+    final = isinstance(error, tuple(never)) or (bool(on) and not isinstance(error, tuple(on)))
+    return _settlement(claim, "rejected" if final else "failed", error)
+
+
+def _settlement(claim: TaskClaim, verdict: Any, error: BaseException) -> TaskSettlement:
+    return TaskSettlement(claim.id, claim.token, verdict, error=error_of(error))
+
+
+def error_of(error: BaseException) -> TaskError:
+    """An exception as it is kept: the last lines of its trace are the telling ones."""
+    trace = "".join(traceback.format_exception(error))
+    return TaskError(type(error).__name__[:_KIND], _words(error), trace[-MAX_TRACE:])
+
+
+def _words(error: BaseException) -> str:
+    return str(error)[:MAX_MESSAGE]

@@ -1,0 +1,1 @@
+"""The worker that runs an app's tasks over the worker protocol."""

@@ -1,0 +1,14 @@
+"""What a filter selects, as a statement: the same conditions for a listing's pages and for an operation on
+all that match."""
+
+from typing import Any
+
+import msgspec
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """A statement with the columns `job_id`, `fire_at` (NULL of jobs) and `state`, and the values of its
+    placeholders."""
+
+    text: str
+    values: list[Any]

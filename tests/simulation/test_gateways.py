@@ -1,0 +1,368 @@
+"""Remote workers and gateways on virtual time, with seeded faults: answers are lost, gateways and workers
+die, claims go by other gateways than they came. What must hold (W1, W2, W3, W6 and W8 of the design) is
+checked at every step.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from tests.simulation.workshop import SHARDS, TENANT, Workshop, play
+from tests.support.queues import CELL
+from tocsin.db.pool import Database, Record
+from tocsin.db.statements import named
+from tocsin.domain.errors import Conflict, NotFound, Unavailable
+from tocsin.domain.ids import ExecutionKey, execution_text, new_job_id, parse_execution_text, shard_of
+from tocsin.domain.instant import SECOND, format_instant
+from tocsin.domain.job import Definition
+from tocsin.domain.lifecycle import CancelResult
+from tocsin.domain.policy import Limit, Policies, Retry
+from tocsin.domain.protocol import (
+    Ask,
+    ClaimName,
+    Heartbeat,
+    HeldClaim,
+    NewWorker,
+    TaskClaim,
+    TaskOffer,
+    TaskSettlement,
+)
+from tocsin.domain.schedule import Schedule
+from tocsin.domain.task_target import TaskTarget
+from tocsin.failpoints import Failpoints
+from tocsin.queue.reclaiming.reclaiming import Reclaiming
+from tocsin.queue.slots.healing import Healing
+from tocsin.scheduler.reclaimer import _judge
+from tocsin.service import AGAIN_NOW
+from tocsin.settings import Settings
+from tocsin.store.jobs import NewJob
+from tocsin.telemetry import Telemetry
+from tocsin.worker.remote.assembly import GatewayParts, make_gateway
+
+T = TypeVar("T")
+TASKS = ("a", "b", "unserved")
+LIMIT = Limit("two", max_parallel=2)
+STEPS = 120
+
+
+class LossyDatabase(Database):
+    """Connections that break now and then, before a statement or after it."""
+
+    def __init__(self, database: Database, rng: random.Random) -> None:
+        super().__init__(database._pool, database._timeout, database.presence)
+        self._rng = rng
+        self.broken = 0.03
+
+    async def _fetch_lossily(self, fetch: Callable[[], Awaitable[T]]) -> T:
+        if self._rng.random() < self.broken:
+            raise Unavailable("the connection broke before")
+        answer = await fetch()
+        if self._rng.random() < self.broken:
+            raise Unavailable("the connection broke after")
+        return answer
+
+    async def fetch(self, query: str, *args: Any) -> list[Record]:
+        return await self._fetch_lossily(lambda: super(LossyDatabase, self).fetch(query, *args))
+
+    async def fetchrow(self, query: str, *args: Any) -> Record | None:
+        return await self._fetch_lossily(lambda: super(LossyDatabase, self).fetchrow(query, *args))
+
+    async def execute(self, query: str, *args: Any) -> str:
+        return await self._fetch_lossily(lambda: super(LossyDatabase, self).execute(query, *args))
+
+
+class OneStartLost(LossyDatabase):
+    """The answer to the first start is lost."""
+
+    lost = False
+
+    async def fetch(self, query: str, *args: Any) -> list[Record]:
+        answer = await super().fetch(query, *args)
+        if query == start_text() and not self.lost:
+            self.lost = True
+            raise Unavailable("the connection broke after a start")
+        return answer
+
+
+def start_text() -> str:
+    return named("tocsin.queue.starting", "start").text
+
+
+class SimulatedWorker:
+    """A remote worker: what it serves, and what it holds as far as it knows."""
+
+    def __init__(self, tasks: tuple[str, ...]) -> None:
+        self.name = ""
+        self.tasks = tasks
+        self.seq = 0
+        self.held: dict[str, TaskClaim] = {}
+
+
+class Simulation:
+    """Two gateways, some workers, and a record of everything that was promised."""
+
+    def __init__(self, shop: Workshop, seed: int) -> None:
+        self.shop = shop
+        self.rng = random.Random(seed)
+        self.database = LossyDatabase(shop.database, self.rng)
+        self.gateways: list[GatewayParts] = []
+        self.nodes: list[int] = []
+        self.workers: list[SimulatedWorker] = []
+        self.handed: dict[tuple[str, str], SimulatedWorker] = {}
+        """Execution and token to the worker that got it."""
+        self.kept: set[str] = set()
+        """Executions that a worker began to run."""
+        self.cancelled: set[str] = set()
+        self.verdicts: dict[str, str] = {}
+        """What a worker says about a claim, by its token: the same whenever it repeats it."""
+        self.settled: dict[str, str] = {}
+        """Executions that succeeded, and the token under which that was acknowledged."""
+        self.made: list[ExecutionKey] = []
+
+    async def gateway(self) -> None:
+        node_id = await self.shop.leases.register("gateway", ["api"], "simulated")
+        parts = make_gateway(
+            self.database, self.shop.leases, self.shop.time.clock, Settings(), Telemetry(), Failpoints(),
+            node_id=node_id, cell=CELL,
+        )  # fmt: skip
+        self.gateways.append(parts)
+        self.nodes.append(node_id)
+
+    async def worker(self) -> None:
+        worker = SimulatedWorker(self.rng.choice([("a",), ("b",), ("a", "b")]))
+        await self.introduce(worker)
+        self.workers.append(worker)
+
+    async def introduce(self, worker: SimulatedWorker) -> None:
+        new = NewWorker("simulated", [TaskOffer(task) for task in worker.tasks], capacity=5, lease="6s")
+        registered = await self.certainly(lambda: self.gateways[0].gateway.register(TENANT, "key", new))
+        worker.name = registered.worker
+
+    async def certainly(self, call: Callable[[], Awaitable[T]]) -> T:
+        while True:
+            with contextlib.suppress(Unavailable):
+                return await call()
+
+    async def ask(self, worker: SimulatedWorker, call: Callable[[GatewayParts], Awaitable[T]]) -> T | None:
+        """Ask a gateway, any of them, and let it work until it has answered. None: there was no answer."""
+        parts = self.rng.choice(self.gateways)
+        answering = asyncio.ensure_future(call(parts))
+        for _ in range(40):
+            await self.turn(parts)
+            if answering.done():
+                break
+        if not answering.done():
+            answering.cancel()
+        try:
+            return await answering
+        except (Unavailable, asyncio.CancelledError):
+            return None
+        except NotFound:  # it was silent for too long: it registers again, and goes on with what it holds
+            await self.introduce(worker)
+            return None
+
+    async def turn(self, parts: GatewayParts) -> None:
+        for loop in parts.loops:
+            await asyncio.sleep(0)
+            if loop.service.name == "tallies":
+                continue
+            with contextlib.suppress(Unavailable):
+                report = await loop.service.run_once(self.shop.time.now())
+                if report.again_at == AGAIN_NOW and loop.service.name == "settler":
+                    await loop.service.run_once(self.shop.time.now())
+
+    async def step(self) -> None:
+        act = self.rng.choices(
+            [self.enqueue, self.claim, self.settle, self.beat, self.release, self.cancel, self.tick, self.lose_worker, self.lose_gateway],
+            [20, 30, 25, 8, 4, 5, 10, 2, 2],
+        )[0]  # fmt: skip
+        await act()
+        await self.check()
+
+    async def enqueue(self) -> None:
+        task = self.rng.choices(TASKS, [5, 5, 1])[0]
+        await self.enqueue_task(task, LIMIT if self.rng.random() < 0.4 else None)
+
+    async def enqueue_limited(self) -> None:
+        await self.enqueue_task("a", LIMIT)
+
+    async def enqueue_task(self, task: str, limit: Limit | None) -> None:
+        now = self.shop.time.now()
+        policies = Policies(retry=Retry(max_attempts=100, initial_backoff=0, max_backoff=0), limit=limit)
+        definition = Definition(Schedule(at=format_instant(now)), TaskTarget(task), policies=policies)
+        job_id = new_job_id(now)
+        await self.shop.jobs.define(
+            [NewJob(job_id, TENANT, shard_of(job_id, SHARDS), definition, now, now)], now
+        )
+        if task != "unserved":
+            self.made.append(ExecutionKey(job_id, now))
+
+    async def claim(self) -> None:
+        worker = self.rng.choice(self.workers)
+        worker.seq += 1
+        ask = Ask(worker.seq, self.rng.randint(1, 3))
+        given = await self.ask(worker, lambda parts: parts.gateway.claim(TENANT, worker.name, ask))
+        if given is None and self.rng.random() < 0.5:  # repeated, perhaps at another gateway
+            given = await self.ask(worker, lambda parts: parts.gateway.claim(TENANT, worker.name, ask))
+        for claim in given.claims if given else ():
+            assert claim.task in worker.tasks, "W2: a worker got a task that it does not know"
+            assert claim.id not in self.cancelled, "W3: what was answered as cancelled was handed out"
+            holder = self.handed.setdefault((claim.id, claim.token), worker)
+            assert holder is worker, "W6: two workers got an execution under one token"
+            worker.held[claim.id] = claim
+
+    def _some(self) -> tuple[SimulatedWorker, TaskClaim] | None:
+        holding = [(worker, claim) for worker in self.workers for claim in worker.held.values()]
+        return self.rng.choice(holding) if holding else None
+
+    async def settle(self) -> None:
+        if (some := self._some()) is None:
+            return
+        worker, claim = some
+        first = claim.token not in self.verdicts
+        drawn = self.rng.choices(["succeeded", "failed", "postponed", "skipped"], [6, 2, 1, 1])[0]
+        verdict: Any = self.verdicts.setdefault(claim.token, drawn)
+        if verdict != "postponed":  # which is as if it had not been tried
+            self.kept.add(claim.id)
+        told = TaskSettlement(
+            claim.id, claim.token, verdict, result=claim.token if verdict == "succeeded" else None
+        )
+        before = await self._token(claim.id)
+        answer = await self.ask(worker, lambda parts: parts.gateway.settle(TENANT, worker.name, [told]))
+        if answer is None:
+            return  # it is repeated some time, or passes its deadline
+        del worker.held[claim.id]
+        if not answer and verdict == "succeeded":
+            self.settled[claim.id] = claim.token
+        if answer:
+            assert answer[0].status == "lost"
+            assert await self._token(claim.id) != claim.token, "W1: what is said to be lost is not"
+            final = verdict in (
+                "succeeded",
+                "skipped",
+            )  # of others an answer lost to the gateway looks the same
+            assert before != claim.token or not (first and final), "W1: a settlement was not written"
+
+    async def beat(self) -> None:
+        worker = self.rng.choice(self.workers)
+        beat = Heartbeat([HeldClaim(claim.id, claim.token) for claim in worker.held.values()])
+        heard = await self.ask(worker, lambda parts: parts.gateway.heartbeat(TENANT, worker.name, beat))
+        for lost in heard.lost if heard else ():
+            worker.held.pop(lost, None)
+
+    async def release(self) -> None:
+        if (some := self._some()) is None or some[1].id in self.kept:
+            return
+        worker, claim = some
+        names = [ClaimName(claim.id, claim.token)]
+        if (
+            await self.ask(worker, lambda parts: parts.gateway.release(TENANT, worker.name, names))
+            is not None
+        ):
+            del worker.held[claim.id]
+
+    async def cancel(self) -> None:
+        if not self.made:
+            return
+        key = self.rng.choice(self.made)
+        with contextlib.suppress(Conflict, NotFound):
+            done = await self.shop.executions.cancel(TENANT, key, "enough")
+            if done.answer is CancelResult.CANCELLED:
+                assert execution_text(key) not in self.kept, "W3: what ran was answered as never called"
+                self.cancelled.add(execution_text(key))
+
+    async def tick(self) -> None:
+        await self.shop.time.advance(self.rng.choice([SECOND // 10, SECOND, 3 * SECOND]))
+        for node_id in self.nodes:
+            await self.shop.leases.renew(node_id, "[]")
+        now = self.shop.time.now()
+        await Reclaiming(self.shop.database, CELL).reclaim(100, lambda overdue: _judge(overdue, now, []))
+        await Healing(self.shop.database, CELL).heal()
+
+    async def lose_worker(self) -> None:
+        self.workers.remove(self.rng.choice(self.workers))
+        await self.worker()
+
+    async def lose_gateway(self) -> None:
+        place = self.rng.randrange(len(self.gateways))
+        del self.gateways[place], self.nodes[place]
+        await self.gateway()
+
+    async def check(self) -> None:
+        running = await self.shop.plain.one(
+            "SELECT count(*) AS number FROM executions WHERE limit_key = 'two' AND started_at IS NOT NULL"
+        )
+        assert running["number"] <= 2, "W8: more run under a limit key than may"
+
+    async def _token(self, execution: str) -> str | None:
+        row = await self.shop.live(parse_execution_text(execution))
+        return None if row is None or row["claim_token"] is None else str(row["claim_token"])
+
+    async def end(self) -> None:
+        """Without further faults everything ends, and what was acknowledged is what history says."""
+        self.database.broken = 0.0
+        self.workers.append(SimulatedWorker(("a", "b")))  # the others may all know the same one
+        await self.introduce(self.workers[-1])
+        for _ in range(400):
+            await self.claim()
+            while self._some() is not None:
+                await self.settle()
+            await self.check()
+            live = "SELECT count(*) AS number FROM executions WHERE route <> 'task:unserved'"
+            if not (await self.shop.plain.one(live))["number"]:
+                break
+            await self.tick()
+        else:
+            left = await self.shop.plain.fetch("SELECT * FROM executions WHERE route <> 'task:unserved'")
+            raise AssertionError(f"something never ends: {[dict(row) for row in left]}")
+        for execution, token in self.settled.items():
+            (row,) = await self.shop.past(parse_execution_text(execution))
+            assert (row["state"], str(row["claim_token"])) == ("succeeded", token), "W1"
+            result = await self.shop.executions.result(TENANT, parse_execution_text(execution))
+            assert result == f'"{token}"'
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gateways_and_workers_that_fail_break_no_promise(url: str, seed: int) -> None:
+    async def story(shop: Workshop) -> None:
+        simulation = Simulation(shop, seed)
+        for _ in range(2):
+            await simulation.gateway()
+        for _ in range(3):
+            await simulation.worker()
+        for _ in range(STEPS):
+            await simulation.step()
+        await simulation.end()
+        assert simulation.settled, "nothing happened"
+
+    play(url, story)
+
+
+@pytest.mark.parametrize("returns", [False, True], ids=["its worker vanishes", "its worker asks again"])
+def test_a_start_without_an_answer_keeps_no_slot_for_ever(url: str, *, returns: bool) -> None:
+    async def story(shop: Workshop) -> None:
+        simulation = Simulation(shop, 1)
+        simulation.database = OneStartLost(shop.database, simulation.rng)
+        simulation.database.broken = 0.0
+        await simulation.gateway()
+        worker = SimulatedWorker(("a", "b"))
+        await simulation.introduce(worker)
+        for _ in range(6):
+            await simulation.enqueue_limited()
+        simulation.workers.append(worker)
+        for _ in range(100):  # a busy machine may answer an ask before its gateway came to start anything
+            await simulation.claim()
+            if simulation.database.lost:
+                break
+        else:
+            raise AssertionError("no start was lost: this proves nothing")
+        if not returns:
+            simulation.workers.remove(worker)
+        await simulation.end()
+        assert len(simulation.settled) > 0
+
+    play(url, story)

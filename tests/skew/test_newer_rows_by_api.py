@@ -1,0 +1,34 @@
+"""A job that a newer version wrote, asked of this one: a sentence, never an error of ours; and it can still
+be ended."""
+
+import asyncio
+
+import pytest
+
+from tests.skew.tomorrow import UNKNOWN, UNKNOWN_SCHEDULES, UNKNOWN_TARGET
+from tests.support.api import in_process_api
+from tocsin.db.pool import open_connection
+
+JOB = {"schedule": {"every": "1h"}, "target": {"kind": "noop"}, "name": "hourly"}
+CHANGES = [UNKNOWN_TARGET, UNKNOWN_SCHEDULES[0], UNKNOWN[3]]
+
+
+def written_by_newer(url: str, change: str) -> None:
+    async def write() -> None:
+        connection = await open_connection(url, name="test")
+        await connection.execute(f"UPDATE jobs SET {change}")
+        await connection.close()
+
+    asyncio.run(write())
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_job_that_cannot_be_read_is_refused_in_words_and_can_be_deleted(url: str, change: str) -> None:
+    with in_process_api(url) as api:
+        job = f"/v1/jobs/{api.create(**JOB)['id']}"
+        written_by_newer(url, change)
+        asked = [("GET", ""), ("GET", "/upcoming"), ("POST", "/pause"), ("POST", "/resume")]
+        answers = [api.call(method, job + path) for method, path in asked]
+        assert {answer.status for answer in answers} <= {409, 503}
+        assert all("this version cannot" in answer.json()["detail"] for answer in answers)
+        assert api.delete(job).status == 200

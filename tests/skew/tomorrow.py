@@ -1,0 +1,111 @@
+"""A made-up next version of Tocsin: what it writes into rows, adds to tables, says by notice, and can read
+and run itself.
+
+Its rows keep the promises that versions make to each other: kinds, words and fields may be new, columns and
+tables may be added with a default, and nothing that exists changes its meaning.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from tocsin.db.pool import Database
+from tocsin.domain.outcome import SUCCEEDED, Outcome
+from tocsin.domain.policy import Policies
+from tocsin.domain.stored import reader
+from tocsin.domain.target import HttpTarget, NoopTarget
+from tocsin.queue import work
+from tocsin.targets.assignment import Assignment
+
+UNKNOWN_TARGET = """target = '{"kind": "teleport", "to": "the moon"}'"""
+UNKNOWN = [
+    UNKNOWN_TARGET,
+    """policies = '{"retry": {"gravity": 9}}'""",
+    """policies = '{"misfire": {"policy": "fire_some"}}'""",
+    """policies = '{"overlap": "stack"}'""",
+    """policies = '{"timeout": "a fortnight"}'""",
+]
+"""Changes of a job that this version can read no more."""
+UNKNOWN_SCHEDULES = [
+    """schedule = '{"lunar": "full moon"}'""",
+    """schedule = '{"cron": "0 0 ? ? MOON"}'""",
+    """policies = '{"misfire": {"policy": "fire_some"}}'""",
+    """schedule = '{"every": "10s", "exclude": {"calendars": ["strange"]}}'""",
+]
+NOTICES = ("teleported", "lanes:teleport", '{"route": "teleport"}', "", "ready teleported stop")
+"""What it says on our channel."""
+_TABLES = "SELECT relname FROM pg_class WHERE relnamespace = 'tocsin'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition"
+
+
+async def write(database: Database, job_id: UUID, change: str) -> None:
+    """The next version changes a job."""
+    await database.execute(f"UPDATE jobs SET {change} WHERE id = $1", job_id)
+
+
+async def teleport(database: Database, job_id: UUID) -> None:
+    """The next version gives a job a target of the new kind, and its executions the new route."""
+    await write(database, job_id, UNKNOWN_TARGET)
+    await database.execute(
+        "WITH moved AS (UPDATE executions SET route = 'teleport' WHERE job_id = $1 RETURNING *)"
+        " INSERT INTO lanes (cell, queue, priority, tenant_id, route)"
+        " SELECT cell, queue, priority, tenant_id, route FROM moved ON CONFLICT DO NOTHING",
+        job_id,
+    )
+
+
+async def widen(database: Database) -> list[str]:
+    """Its migration gives every table another column with a default. Returns the tables."""
+    tables = [row["relname"] for row in await database.fetch(_TABLES)]
+    for table in tables:
+        await database.execute(f"ALTER TABLE {table} ADD COLUMN of_tomorrow text NOT NULL DEFAULT 'new'")
+    return tables
+
+
+class TeleportTarget(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="teleport"
+):
+    """A kind of target that does not exist yet."""
+
+    answers_at_once: ClassVar[bool] = False
+    to: str
+
+
+class PoliciesOfTomorrow(Policies, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Policies with one field more."""
+
+    gravity: float | None = None
+
+
+class Teleporter:
+    """Calls the new kind."""
+
+    def __init__(self) -> None:
+        self.called: list[Assignment] = []
+
+    def host(self, target: TeleportTarget) -> None: ...
+
+    async def call(self, assignment: Assignment, target: TeleportTarget, timeout: float) -> Outcome:
+        assert target.to == "the moon"
+        self.called.append(assignment)
+        return SUCCEEDED
+
+
+@contextmanager
+def rules() -> Iterator[None]:
+    """This process reads jobs as the next version does."""
+    target: Any = HttpTarget | NoopTarget | TeleportTarget
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(work, "read_target", reader(target, "target"))
+        patch.setattr(work, "read_policies_unchecked", reader(PoliciesOfTomorrow, "policies"))
+        _forget()
+        yield
+    _forget()
+
+
+def _forget() -> None:
+    work._read.cache_clear()
+    work.read_policies.cache_clear()

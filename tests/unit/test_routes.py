@@ -1,0 +1,61 @@
+"""Routes: who can run an execution is said once in Python and once in SQL, and both say the same."""
+
+import asyncio
+from typing import get_args
+
+import msgspec
+import pytest
+
+from tocsin.db.pool import open_database
+from tocsin.domain.grpc_target import GrpcTarget
+from tocsin.domain.message_target import NatsTarget, RabbitTarget, RedisTarget
+from tocsin.domain.script_target import ScriptTarget
+from tocsin.domain.target import ENGINE_ROUTES, KINDS, HttpTarget, NoopTarget, Target, route_of
+from tocsin.domain.task_target import TaskTarget, task_of
+from tocsin.queue.claiming.directory import Directory
+from tocsin.queue.lanes import Lane
+from tocsin.targets.message.extras import message_routes
+
+MESSAGES = [
+    NatsTarget(connection="bus", subject="due"),
+    RabbitTarget(connection="bus", routing_key="due"),
+    RedisTarget(connection="bus", stream="due"),
+]
+TARGETS = [
+    HttpTarget("https://example.com/"),
+    NoopTarget(),
+    TaskTarget("shop.send"),
+    ScriptTarget("sh", "true"),
+    GrpcTarget("orders.example.com:443", "shop.Orders/Place"),
+    *MESSAGES,
+]
+
+
+def test_every_kind_of_target_has_a_route_and_every_engine_serves_http_and_noop() -> None:
+    assert {type(target) for target in TARGETS} == set(get_args(Target))
+    assert {str(target.__struct_config__.tag) for target in TARGETS} == set(KINDS)
+    served = {*ENGINE_ROUTES, "task:shop.send", "script", "grpc", *message_routes()}
+    assert {route_of(target) for target in TARGETS} == served
+    assert [task_of(route_of(target)) for target in TARGETS] == [None, None, "shop.send", *[None] * 5]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=route_of)
+def test_the_schema_knows_the_same_routes(url: str, target: Target) -> None:
+    async def asked() -> str:
+        database = await open_database(url, name="test", size=1)
+        text = msgspec.json.encode(target).decode()
+        row = await database.one("SELECT route_of($1::text::jsonb) AS route", text)
+        await database.close()
+        return str(row["route"])
+
+    assert asyncio.run(asked()) == route_of(target)
+
+
+def test_a_worker_probes_only_lanes_whose_route_and_queue_it_serves() -> None:
+    directory = Directory(["http"], ["mail"])
+    answer = {
+        "new_queues": ["mail", "mail", "other"], "new_priorities": [5, 5, 5], "new_tenants": [1, 1, 1],
+        "new_routes": ["http", "task:shop.send", "http"], "new_from": "7",
+    }  # fmt: skip
+    assert directory.learn(answer)
+    assert directory.lanes == [Lane("mail", 5, 1, "http")]
