@@ -1,4 +1,5 @@
-"""Writes src/types.ts: the types of the API's answers and bodies, from the OpenAPI document that the API itself serves.
+"""Writes src/types.ts: the types of the API's answers and bodies, from the OpenAPI document that the API
+itself serves.
 
 A test fails when the file is stale: `.venv/bin/python web/api_types.py`.
 """

@@ -1,8 +1,10 @@
-"""Builds the dashboard into src/tocsin/dashboard/static, with the Node that is there or with one from a wheel.
+"""Builds the dashboard into src/tocsin/dashboard/static, with the Node that is there or with one from a
+wheel.
 
-The steps: find Node 20 or newer, install the packages of the lock file (each checked against its integrity, no install
-scripts run), bundle with esbuild, compress. The result replaces the one before in one step, so that a build that fails
-leaves the last good one. Needs nothing but the standard library; `make` calls it, once per change of the sources.
+The steps: find Node 20 or newer, install the packages of the lock file (each checked against its integrity,
+no install scripts run), bundle with esbuild, compress. The result replaces the one before in one step, so
+that a build that fails leaves the last good one. Needs nothing but the standard library; `make` calls it,
+once per change of the sources.
 """
 
 import gzip
@@ -29,12 +31,15 @@ class NotBuilt(Exception):
 
 
 def main() -> None:
-    """Build, check (`--check`) or format (`--fmt`); or say in one line why not."""
+    """Build, check (`--check`), format (`--fmt`) or install what tests need (`--tools`); or say in one line
+    why not."""
     try:
         match sys.argv[1:]:
             case []:
                 _install(_node(), "esbuild")
                 _bundle()
+            case ["--tools"]:
+                _install(_node(), "axe-core")
             case ["--check"]:
                 _check(_node(), "check")
             case ["--fmt"]:
@@ -92,7 +97,8 @@ def _wheel_home() -> Path | None:
 
 
 def _install(node: list[str], needed: str) -> None:
-    """Exactly what the lock file names, unless it is there. Tools for checking are installed for checks only."""
+    """Exactly what the lock file names, unless it is there. Tools for checking are installed for checks
+    only."""
     installed = WEB / "node_modules" / ".package-lock.json"
     lock = WEB / "package-lock.json"
     if (WEB / "node_modules" / needed).exists() and installed.stat().st_mtime >= lock.stat().st_mtime:

@@ -57,6 +57,7 @@ async function read<T>(answer: Response, path: string): Promise<T> {
     away.value = null;
     return (await answer.json()) as T;
   }
+  if (answer.status < 500) away.value = null;
   const problem = (await answer.json().catch(() => ({}))) as Partial<Problem>;
   const told: Problem = { title: answer.statusText, detail: "no details", ...problem, status: answer.status };
   if (answer.status === 401 && path !== "/session") loggedOut.value = true;
@@ -72,6 +73,7 @@ export const get = <T>(path: string, signal?: AbortSignal) => ask<T>("GET", path
 export const post = <T>(path: string, body: unknown = {}) => ask<T>("POST", path, { body });
 export const patch = <T>(path: string, body: unknown, version: number) =>
   ask<T>("PATCH", path, { body, headers: { "If-Match": `"${version}"` } });
+export const put = <T>(path: string, body: unknown) => ask<T>("PUT", path, { body });
 export const remove = <T>(path: string) => ask<T>("DELETE", path);
 
 /** What is known of an address: the last good answer, its age, and what went wrong since. */
@@ -89,14 +91,19 @@ const underway = new Map<string, AbortController>();
 /** The store of an address. The data of an earlier visit are shown until newer ones are there. */
 export function resource<T>(path: string): Signal<Known<T>> {
   const key = `${tenant.value}|${path}`;
-  let found = kept.get(key);
-  if (!found) {
-    found = signal<Known<unknown>>({ data: null, at: 0, error: null, loading: false });
-    kept.set(key, found);
-    if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value as string);
-  }
+  const found = kept.get(key) ?? signal<Known<unknown>>({ data: null, at: 0, error: null, loading: false });
+  kept.delete(key); // the one that was asked for last goes last
+  kept.set(key, found);
+  if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value as string);
   return found as Signal<Known<T>>;
 }
+
+/** The last answers by what was asked for, whatever the range of time was: what a page shows while the database is away. */
+const latest = new Map<string, { data: unknown; at: number }>();
+const timeless = (key: string) => key.replace(/(?<=[?&])(from|to)=[^&]*/g, "");
+
+export const lastOf = <T>(path: string) =>
+  latest.get(timeless(`${tenant.value}|${path}`)) as { data: T; at: number } | undefined;
 
 /** Ask an address anew; a request that is under way is shared. */
 export async function refresh(path: string): Promise<void> {
@@ -109,6 +116,9 @@ export async function refresh(path: string): Promise<void> {
   try {
     const data = await get<unknown>(path, control.signal);
     store.value = { data, at: Date.now(), error: null, loading: false };
+    latest.delete(timeless(key));
+    latest.set(timeless(key), { data, at: Date.now() });
+    if (latest.size > MOST_KEPT) latest.delete(latest.keys().next().value as string);
   } catch (error) {
     if (!(error instanceof Refused)) store.value = { ...store.value, loading: false };
     else store.value = { ...store.value, error, loading: false };

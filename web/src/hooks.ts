@@ -1,13 +1,22 @@
 /** How pages get their data: shown at once if known, asked anew on arrival and with each pulse that brings news. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Known, refresh, resource, tenant } from "./api.ts";
+import { type Known, lastOf, refresh, resource, tenant } from "./api.ts";
 import { connected, news, wanted } from "./live.ts";
 
 const POLL_MS = 5000;
 const SOONEST_MS = 1000;
+/** The statuses of a server, or of its database, that cannot be reached. */
+const AWAY = [0, 503];
 
-/** The data of an address. `live` ones follow the pulse; without a stream they are asked for every few seconds. */
-export function useData<T>(path: string | null, live = true): Known<T> & { again: () => void } {
+/**
+ * The data of an address. `live` ones follow the pulse, unless they are meant to be asked for more rarely; without a stream they are asked for every few seconds. While those of
+ * another address are on their way, for a filter was changed, the ones before are shown.
+ */
+export function useData<T>(
+  path: string | null,
+  live = true,
+  everyMs = POLL_MS,
+): Known<T> & { again: () => void } {
   const store = resource<T>(path ?? "");
   const acting = tenant.value;
   const last = useRef(0);
@@ -18,7 +27,7 @@ export function useData<T>(path: string | null, live = true): Known<T> & { again
   }, [path, acting]);
   const heard = news.value;
   useEffect(() => {
-    if (!live || path === null || !wanted.value || document.hidden) return;
+    if (!live || path === null || everyMs > POLL_MS || !wanted.value || document.hidden) return;
     const wait = Math.max(0, last.current + SOONEST_MS - Date.now());
     const timer = setTimeout(() => {
       last.current = Date.now();
@@ -29,14 +38,21 @@ export function useData<T>(path: string | null, live = true): Known<T> & { again
   useEffect(() => {
     if (!live || path === null) return;
     const timer = setInterval(() => {
-      if (!document.hidden && wanted.value && (!connected.value || Date.now() - last.current > POLL_MS)) {
+      if (!document.hidden && wanted.value && (!connected.value || Date.now() - last.current >= everyMs)) {
         last.current = Date.now();
         void refresh(path);
       }
-    }, POLL_MS);
+    }, everyMs);
     return () => clearInterval(timer);
-  }, [path, live]);
-  return { ...store.value, again: () => path !== null && void refresh(path) };
+  }, [path, live, everyMs]);
+  const before = useRef<T | null>(null);
+  const { data, at, error, loading } = store.value;
+  if (data !== null) before.current = data;
+  const again = () => path !== null && void refresh(path);
+  const missing = error !== null && AWAY.includes(error.problem.status);
+  const earlier = data === null && missing && path !== null ? lastOf<T>(path) : undefined;
+  if (earlier) return { data: earlier.data, at: earlier.at, error, loading, again };
+  return { data: data ?? (error === null ? before.current : null), at, error, loading, again };
 }
 
 /** Rows that do not move under the pointer: while it is over them, new ones wait, and `waiting` says how many. */

@@ -1,16 +1,36 @@
-/** Keys: `/` filters, Ctrl-K finds, g and a letter goes, j and k move, Enter opens, p pauses live updates. */
+/** Keys: `/` filters, Ctrl-K finds, g and a letter goes, j k x Enter are for rows, p pauses live updates, ? shows them all. */
+import { signal } from "@preact/signals";
 import { wanted } from "./live.ts";
-import { NAV } from "./parts/frame.tsx";
+import { NAV } from "./nav.ts";
 import { openPalette } from "./parts/palette.tsx";
 import { go, visit } from "./router.ts";
 
+export const keysShown = signal(false);
+export const showKeys = () => {
+  keysShown.value = true;
+};
+
+const GO_WITHIN = 1500;
 let going = 0;
+const bound = new Map<string, () => void>();
+
+/** Give keys a meaning for as long as a page is there; the answer takes it away again. */
+export function bind(keys: Record<string, () => void>): () => void {
+  for (const [key, act] of Object.entries(keys)) bound.set(key, act);
+  return () => {
+    for (const [key, act] of Object.entries(keys)) if (bound.get(key) === act) bound.delete(key);
+  };
+}
+
+/** The row that has the focus. */
+export const focused = (): HTMLElement | null =>
+  (document.activeElement as HTMLElement | null)?.closest<HTMLElement>("tr[data-id]") ?? null;
 
 const rows = () => [...document.querySelectorAll<HTMLElement>("tr[data-href]")];
 
 function move(step: number): void {
   const all = rows();
-  const at = all.indexOf(document.activeElement as HTMLElement);
+  const at = all.indexOf(focused() as HTMLElement);
   all[Math.max(0, Math.min(all.length - 1, at + step))]?.focus();
 }
 
@@ -21,9 +41,9 @@ export function start(): void {
       return openPalette();
     }
     const target = event.target as HTMLElement;
-    if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName))
-      return;
-    if (document.querySelector("dialog[open]")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    if (/^(SELECT|TEXTAREA)$/.test(target.tagName)) return;
+    if (target instanceof HTMLInputElement && target.type !== "checkbox") return;
     if (Date.now() < going) {
       going = 0;
       const page = NAV.find((item) => item.key === event.key);
@@ -44,7 +64,7 @@ function press(event: KeyboardEvent, target: HTMLElement): void {
       break;
     }
     case "g":
-      going = Date.now() + 1500;
+      going = Date.now() + GO_WITHIN;
       break;
     case "j":
       move(1);
@@ -52,11 +72,19 @@ function press(event: KeyboardEvent, target: HTMLElement): void {
     case "k":
       move(-1);
       break;
+    case "x":
+      focused()?.querySelector<HTMLInputElement>("input[type=checkbox]")?.click();
+      break;
     case "Enter":
       if (target.dataset.href) visit(target.dataset.href);
       break;
     case "p":
       wanted.value = !wanted.value;
       break;
+    case "?":
+      showKeys();
+      break;
+    default:
+      bound.get(event.key)?.();
   }
 }

@@ -1,6 +1,7 @@
 /** The stream of events: one per browser, held by one tab and passed on to the others; paused where nobody looks. */
 import { effect, signal } from "@preact/signals";
-import { base, loggedOut, tenant } from "./api.ts";
+import { away, base, get, loggedOut, tenant } from "./api.ts";
+import { type Told, taken } from "./stream.ts";
 import { heardNow } from "./time.ts";
 
 export interface Ended {
@@ -33,17 +34,25 @@ export const justNow = signal<Ended[]>([]);
 const KEPT = 30;
 const HIDDEN_FOR = 30_000;
 const SILENT_FOR = 15_000;
+/** Pulses come every second. After so long without one, pages ask by themselves, and learn that the database is away. */
+const MISSED_FOR = 4_000;
+/** While the database is away, it is asked for as often as this, so that pages are well soon after it. */
+const AWAY_FOR = 1_000;
 
-function hear(told: Pulse): void {
-  heardNow(told.now);
-  pulse.value = told;
-  if (!told.ended.length) return;
-  justNow.value = [...told.ended.toReversed(), ...justNow.peek()].slice(0, KEPT);
+/** Take in what was told. Whatever is not a pulse says that something moved, also in the words of a newer server. */
+function hear({ name, data }: Told): void {
+  if (name === "pulse") {
+    const told = data as Pulse;
+    heardNow(told.now);
+    pulse.value = told;
+    if (!told.ended.length) return;
+    justNow.value = [...told.ended.toReversed(), ...justNow.peek()].slice(0, KEPT);
+  }
   news.value += 1;
 }
 
 /** Read a stream until it ends. `fetch` instead of EventSource, since only it can send our header. */
-async function listen(stop: AbortSignal, relay: (told: Pulse) => void): Promise<void> {
+async function listen(stop: AbortSignal, relay: (told: Told) => void): Promise<void> {
   const headers: Record<string, string> = { "Tocsin-Dashboard": "1", Accept: "text/event-stream" };
   if (tenant.peek()) headers["Tocsin-Tenant"] = tenant.peek();
   const answer = await fetch(`${base}/v1/events`, { headers, signal: stop });
@@ -51,27 +60,28 @@ async function listen(stop: AbortSignal, relay: (told: Pulse) => void): Promise<
   if (!answer.ok || !answer.body) throw new Error(answer.statusText);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    connected.value = true;
-    text += value;
-    const events = text.split("\n\n");
-    text = events.pop() ?? "";
-    for (const event of events) {
-      const data = event.split("\n").find((line) => line.startsWith("data: "));
-      if (data) relay(JSON.parse(data.slice(6)) as Pulse);
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      connected.value = true;
+      const { events, rest } = taken(text + value);
+      text = rest;
+      events.forEach(relay);
     }
+  } finally {
+    void reader.cancel().catch(() => undefined); // a stream that is left open takes one of the browser's six connections
   }
 }
 
 /** Hold the stream for all tabs that look at the same tenant, for as long as this one may. */
-async function lead(channel: BroadcastChannel, stop: AbortSignal): Promise<void> {
+async function lead(channel: BroadcastChannel, stop: AbortSignal, beat: () => void): Promise<void> {
   let pause = 500;
   while (!stop.aborted) {
     try {
       await listen(stop, (told) => {
         pause = 500;
+        beat();
         hear(told);
         channel.postMessage(told);
       });
@@ -90,19 +100,35 @@ function subscribe(): () => void {
   const channel = new BroadcastChannel(name);
   const stop = new AbortController();
   let heard = Date.now();
-  channel.onmessage = (message: MessageEvent<Pulse>) => {
+  let asked = heard;
+  let asking = false;
+  channel.onmessage = (message: MessageEvent<Told>) => {
     heard = Date.now();
     connected.value = true;
     hear(message.data);
   };
   const watch = setInterval(() => {
-    if (connected.peek() && !leading && Date.now() - heard > SILENT_FOR) connected.value = false;
-  }, 5000);
+    const now = Date.now();
+    if (connected.peek() && !leading && now - heard > SILENT_FOR) connected.value = false;
+    if (asking || now - Math.max(heard, asked) < (away.peek() ? AWAY_FOR : MISSED_FOR)) return;
+    asked = now;
+    if (!away.peek()) news.value += 1;
+    if (document.hidden) return;
+    asking = true;
+    get("/stats/summary") // says whether the database is away
+      .catch(() => undefined)
+      .finally(() => {
+        asking = false;
+        if (!away.peek()) news.value += 1;
+      });
+  }, AWAY_FOR);
   let leading = false;
   navigator.locks
     .request(name, { signal: stop.signal }, async () => {
       leading = true;
-      await lead(channel, stop.signal);
+      await lead(channel, stop.signal, () => {
+        heard = Date.now();
+      });
     })
     .catch(() => undefined);
   return () => {

@@ -5,7 +5,7 @@ import { abandon, base, tenant } from "./api.ts";
 export const place = signal(read());
 
 function read(): { path: string; query: URLSearchParams } {
-  const path = decodeURI(location.pathname.slice(base.length)) || "/";
+  const path = location.pathname.slice(base.length) || "/";
   return { path, query: new URLSearchParams(location.search) };
 }
 
@@ -22,14 +22,20 @@ export function address(path: string, query: Record<string, string | undefined> 
   return base + path + (text ? `?${text}` : "");
 }
 
+/** A link that the API gave, with the tenant and the zone that are looked at. */
+export function linked(link: string): string {
+  const [path, text] = link.split("?");
+  return address(path ?? "/", Object.fromEntries(new URLSearchParams(text ?? "")));
+}
+
 export function go(path: string, query: Record<string, string | undefined> = {}): void {
   visit(address(path, query));
 }
 
-export function visit(href: string, replace = false): void {
+export function visit(href: string, replace = false, state: unknown = null): void {
   const samePage = new URL(href, location.href).pathname === location.pathname;
-  if (replace) history.replaceState(null, "", href);
-  else history.pushState(null, "", href);
+  if (replace) history.replaceState(state, "", href);
+  else history.pushState(state, "", href);
   if (!samePage) {
     abandon();
     scrollTo(0, 0);
@@ -38,7 +44,11 @@ export function visit(href: string, replace = false): void {
 }
 
 /** Change parameters of the address; undefined removes one. A new filter begins at the first page. */
-export function alter(changes: Record<string, string | undefined>, replace = false): void {
+export function alter(
+  changes: Record<string, string | undefined>,
+  replace = false,
+  state: unknown = null,
+): void {
   const query = new URLSearchParams(place.value.query);
   if (!("cursor" in changes)) query.delete("cursor");
   for (const [name, value] of Object.entries(changes)) {
@@ -46,8 +56,14 @@ export function alter(changes: Record<string, string | undefined>, replace = fal
     else query.delete(name);
   }
   const text = query.toString();
-  visit(location.pathname + (text ? `?${text}` : ""), replace);
+  visit(location.pathname + (text ? `?${text}` : ""), replace, state);
 }
+
+/** A part of a path, whatever is in it: names may hold slashes. */
+export const part = encodeURIComponent;
+
+/** One parameter of the address, or what stands for it while it is not given. */
+export const param = (name: string, otherwise = ""): string => place.value.query.get(name) ?? otherwise;
 
 function arrived(): void {
   place.value = read();

@@ -21,6 +21,9 @@ export function now(): number {
 /** `UTC`, `local`, or the name of a zone: the address first, then what was chosen last. */
 export const zone = computed(() => place.value.query.get("zone") ?? localStorage.getItem("zone") ?? "local");
 
+/** The zone of the job that a page shows, if it shows one: the switch offers it. */
+export const jobZone = signal("");
+
 export function zoneName(): string {
   return zone.value === "local" ? Intl.DateTimeFormat().resolvedOptions().timeZone : zone.value;
 }
@@ -44,6 +47,13 @@ export const clock = (at: number) => format(CLOCK).format(at);
 export const minute = (at: number) => format({ hour: "2-digit", minute: "2-digit" }).format(at);
 export const day = (at: number) => format(DAY).format(at);
 
+/** The day of a time as its own zone reads it: `2030-01-01T02:30:00+09:00` is the first of January everywhere. */
+export function dayOf(local: string): string {
+  const at = new Date(`${local.slice(0, 19)}Z`);
+  const year = at.getUTCFullYear() === new Date(now()).getUTCFullYear() ? {} : ({ year: "numeric" } as const);
+  return new Intl.DateTimeFormat("en-GB", { ...DAY, ...year, timeZone: "UTC" }).format(at);
+}
+
 /** A time as short as it is clear: without the day if it is today's. */
 export function moment(text: string): string {
   const at = Date.parse(text);
@@ -56,6 +66,9 @@ export function whole(text: string): string {
   const local = format({ ...DAY, year: "numeric", ...CLOCK, timeZoneName: "short" }).format(at);
   return `${local}\n${text}\n${distance(at)}`;
 }
+
+/** A date and a time of the day, for a list that spans days. */
+export const stamp = (at: number) => format({ ...DAY, ...CLOCK }).format(at);
 
 /** How far an instant is from now: "in 5 s", "3 min ago". */
 export function distance(at: number): string {

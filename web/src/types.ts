@@ -1,6 +1,13 @@
 // Written by web/api_types.py from the OpenAPI document. Do not edit.
 /* biome-ignore-all format: written by a program */
 
+export interface Ask {
+  seq: number;
+  want: number;
+  wait_ms: number;
+  settle: Array<TaskSettlement>;
+}
+
 export interface AttemptView {
   number: number;
   verdict: Verdict | null;
@@ -10,6 +17,8 @@ export interface AttemptView {
   node: number | null;
   error: string | null;
   detail: Record<string, unknown> | null;
+  worker: string | null;
+  result: unknown;
 }
 
 export interface AuditEntry {
@@ -61,6 +70,11 @@ export interface BackfillPage {
   items: Array<Backfill>;
 }
 
+export interface Band {
+  at: string;
+  counts: Record<string, unknown>;
+}
+
 export interface BasicAuth {
   kind: "basic";
   username: string | SecretRef;
@@ -85,26 +99,62 @@ export interface BearerAuth {
   token: string | SecretRef;
 }
 
+export interface BoundLogin {
+  login: string;
+  tenant: string;
+  created_at: string;
+}
+
+export interface BoundLogins {
+  broken: Array<Broken>;
+  items: Array<BoundLogin>;
+}
+
+export interface Brake {
+  share: number;
+  of: number;
+}
+
 export interface Broken {
   id: string;
   detail: string;
 }
 
-export interface Bucket {
-  at: string;
-  succeeded: number;
-  dead: number;
-  skipped: number;
-  cancelled: number;
-  expired: number;
-  p50_ms: number | null;
-  p99_ms: number | null;
+export interface BrokerTls {
+  ca: SecretRef | null;
+  client_certificate: SecretRef | null;
+  server_name: string | null;
 }
 
 export interface Calendar {
   name: string;
   ranges: Array<CalendarRange>;
   updated_at: string;
+}
+
+export interface CalendarDay {
+  ran: number;
+  dead: number;
+  skipped: Record<string, unknown>;
+  cancelled: number;
+  expired: number;
+  expected: number;
+  backfilled: number;
+  date: string;
+  begins: string;
+  hour_count: number;
+  hours: Array<CalendarHour> | null;
+}
+
+export interface CalendarHour {
+  ran: number;
+  dead: number;
+  skipped: Record<string, unknown>;
+  cancelled: number;
+  expired: number;
+  expected: number;
+  backfilled: number;
+  at: string;
 }
 
 export interface CalendarRange {
@@ -122,11 +172,17 @@ export interface Calendars {
   items: Array<Calendar>;
 }
 
+export interface Cancel {
+  reason: string | null;
+  dry_run: boolean;
+}
+
 export interface CancelAnswer {
   job: Job | null;
   cancelled: number;
   asked_to_stop: number;
   not_retried: number;
+  dry_run: boolean;
 }
 
 export type CancelResult = "cancel_requested" | "cancelled";
@@ -152,9 +208,23 @@ export interface CancelledExecution {
   backfill: number | null;
   fire_until: string | null;
   fire_count: number;
+  discarded_at: string | null;
+  progress: Progress | null;
   attempts: Array<AttemptView>;
   answer: CancelResult;
   final_state: State | null;
+}
+
+export interface Check {
+  name: string;
+  ok: boolean;
+  words: string;
+  hint: string | null;
+}
+
+export interface ClaimName {
+  id: string;
+  token: string;
 }
 
 export interface ClientTls {
@@ -173,10 +243,68 @@ export interface ComingFires {
   items: Array<ComingFire>;
 }
 
+export interface ConnectionBody {
+  kind: "nats" | "rabbitmq" | "redis";
+  addresses: Array<string>;
+  tls: BrokerTls | null;
+  username: string | null;
+  password: SecretRef | null;
+  token: SecretRef | null;
+  virtual_host: string;
+  creates_streams: boolean;
+  replicas: number;
+  in_flight: number;
+  name: string | null;
+}
+
+export interface ConnectionTest {
+  reached: boolean;
+  took_ms: number;
+  error: string | null;
+}
+
+export interface ConnectionView {
+  kind: "nats" | "rabbitmq" | "redis";
+  addresses: Array<string>;
+  tls: BrokerTls | null;
+  username: string | null;
+  password: SecretRef | null;
+  token: SecretRef | null;
+  virtual_host: string;
+  creates_streams: boolean;
+  replicas: number;
+  in_flight: number;
+  name: string;
+  version: number;
+  created_at: string;
+  updated_at: string;
+}
+
+export interface Connections {
+  broken: Array<Broken>;
+  items: Array<ConnectionView>;
+}
+
 export interface Count {
   count: number;
   capped: boolean;
 }
+
+export interface DatabaseView {
+  version: string;
+  size_bytes: number;
+  connections: number;
+  max_connections: number;
+  oldest_transaction_s: number | null;
+  oldest_by: string | null;
+  migration: number;
+  days_of_history: number;
+  row_security: string | null;
+  tables: Array<TableView>;
+  standing: StandingView;
+}
+
+export type Do = "cancel" | "cancel_queued" | "delete" | "discard" | "pause" | "rerun" | "resume" | "retry" | "run";
 
 export type Dst = "cron" | "literal" | "once";
 
@@ -199,8 +327,10 @@ export interface ErrorGroup {
   status: string | null;
   error: string | null;
   count: number;
+  capped: boolean;
   jobs: number;
   last_hour: number;
+  hourly: Array<number>;
   first_at: string;
   last_at: string;
   sample: string;
@@ -240,6 +370,8 @@ export interface Execution {
   backfill: number | null;
   fire_until: string | null;
   fire_count: number;
+  discarded_at: string | null;
+  progress: Progress | null;
   attempts: Array<AttemptView>;
 }
 
@@ -255,14 +387,90 @@ export interface Explanation {
   steps: Array<StepView>;
 }
 
+export interface Fit {
+  peak: number;
+  at: string | null;
+  joins: number;
+  joins_peak: boolean;
+  free_slots: Array<string>;
+}
+
+export interface FitRequest {
+  schedule: string | Array<string | Schedule> | Schedule;
+}
+
+export interface Forecast {
+  step_s: number;
+  at: Array<string>;
+  expected: Array<number>;
+  one_offs: Array<number>;
+  capacity: number | null;
+  peaks: Array<Peak>;
+  free: Array<string>;
+  capped: boolean;
+  computed_at: string | null;
+  age_s: number | null;
+}
+
 export interface FreshKey {
   key: Key;
   text: string;
 }
 
+export interface Given {
+  claims: Array<TaskClaim>;
+  settled: Array<Settled>;
+  stop: Array<Stop>;
+  drain: boolean;
+  now: string;
+}
+
+export interface Gone {
+  worker: string;
+}
+
+export interface GrpcTarget {
+  kind: "grpc";
+  address: string;
+  method: string;
+  body: unknown;
+  descriptors: string | null;
+  metadata: Record<string, unknown>;
+  plaintext: boolean;
+  tls: GrpcTls | null;
+  timeout: string | number | null;
+  retry_on: Array<"CANCELLED" | "UNKNOWN" | "INVALID_ARGUMENT" | "DEADLINE_EXCEEDED" | "NOT_FOUND" | "ALREADY_EXISTS" | "PERMISSION_DENIED" | "RESOURCE_EXHAUSTED" | "FAILED_PRECONDITION" | "ABORTED" | "OUT_OF_RANGE" | "UNIMPLEMENTED" | "INTERNAL" | "UNAVAILABLE" | "DATA_LOSS" | "UNAUTHENTICATED">;
+  template: boolean;
+}
+
+export interface GrpcTls {
+  ca: string | null;
+  client_certificate: SecretRef | null;
+}
+
 export interface Health {
   status: string;
   detail: string | null;
+}
+
+export interface Heard {
+  lost: Array<string>;
+  stop: Array<Stop>;
+  deadline_at: string;
+  drain: boolean;
+  now: string;
+}
+
+export interface Heartbeat {
+  held: Array<HeldClaim>;
+  running: number | null;
+}
+
+export interface HeldClaim {
+  id: string;
+  token: string;
+  progress: Progress | null;
+  logs: Array<LogLine>;
 }
 
 export interface HttpTarget {
@@ -275,6 +483,7 @@ export interface HttpTarget {
   auth: BearerAuth | BasicAuth | OAuth2Auth | null;
   expect: Array<number | string>;
   tls: ClientTls | null;
+  template: boolean;
 }
 
 export interface Identity {
@@ -293,7 +502,7 @@ export interface Job {
   state_reason: string | null;
   paused_until: string | null;
   schedule: Schedule;
-  target: HttpTarget | NoopTarget;
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget;
   queue: string;
   priority: number;
   tags: Array<string>;
@@ -304,6 +513,7 @@ export interface Job {
   overlap: Overlap;
   limit: Limit | null;
   precision: Precision;
+  pause_after: number | null;
   next_fire_at: string | null;
   fire_count: number;
   version: number;
@@ -312,11 +522,15 @@ export interface Job {
   note: string | null;
   schedule_words?: string;
   recent?: Array<RecentFire>;
+  last_fire_at?: string | null;
+  last_state?: State | null;
+  last_error?: string | null;
+  consecutive_failures?: number;
 }
 
 export interface JobBody {
   schedule: string | Array<string | Schedule> | Schedule;
-  target: HttpTarget | NoopTarget;
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget;
   name: string | null;
   description: string | null;
   queue: string;
@@ -329,6 +543,13 @@ export interface JobBody {
   overlap: Overlap;
   limit: Limit | null;
   precision: Precision;
+  pause_after: number | null;
+}
+
+export interface JobCalendar {
+  zone: string;
+  covers_from: string;
+  days: Array<CalendarDay>;
 }
 
 export interface JobPage {
@@ -339,7 +560,7 @@ export interface JobPage {
 
 export interface JobPatch {
   schedule?: string | Array<string | Schedule> | Schedule;
-  target?: HttpTarget | NoopTarget;
+  target?: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget;
   name?: string | null;
   description?: string | null;
   queue?: string;
@@ -352,6 +573,7 @@ export interface JobPatch {
   overlap?: Overlap;
   limit?: Limit | null;
   precision?: Precision;
+  pause_after?: number | null;
 }
 
 export interface Key {
@@ -374,10 +596,38 @@ export interface KeyPage {
   items: Array<Key>;
 }
 
+export interface LagMap {
+  step_s: number;
+  bounds_ms: Array<number>;
+  at: Array<string>;
+  counts: Array<Array<number>>;
+  behind_s: number;
+}
+
+export interface Lane {
+  job: string;
+  name: string | null;
+  queue: string;
+  tags: Array<string>;
+  fires: Array<LaneFire> | null;
+  bands: Array<Band> | null;
+  covers_from: string;
+  expected_to: string;
+}
+
+export interface LaneFire {
+  at: string;
+  state: "cancelled" | "dead" | "expected" | "expired" | "queued" | "running" | "skipped" | "succeeded";
+  late_ms: number | null;
+  run_ms: number | null;
+  reason: string | null;
+  until: string | null;
+  count: number;
+}
+
 export interface Lateness {
   p50_ms: number | null;
   p99_ms: number | null;
-  on_time: number | null;
 }
 
 export interface Limit {
@@ -405,6 +655,29 @@ export interface LimitsPatch {
   request_burst?: number | null;
   in_flight?: number | null;
   fires_per_second?: number | null;
+}
+
+export interface LogLine {
+  seq: number;
+  at: string;
+  message: string;
+  level: "debug" | "error" | "info" | "warning";
+  fields: Record<string, unknown> | null;
+}
+
+export interface LogPage {
+  broken: Array<Broken>;
+  next_cursor: string | null;
+  items: Array<LogView>;
+}
+
+export interface LogView {
+  attempt: number;
+  seq: number;
+  at: string;
+  level: string;
+  message: string;
+  fields: Record<string, unknown> | null;
 }
 
 export interface LoggedOut {
@@ -436,6 +709,15 @@ export interface MisfireView {
 
 export type Mode = "all" | "missing";
 
+export interface NatsTarget {
+  kind: "nats";
+  connection: string;
+  body: unknown;
+  subject: string;
+  stream: string | null;
+  headers: Record<string, unknown>;
+}
+
 export interface Need {
   kind: "dead" | "late" | "node" | "overdue" | "paused";
   text: string;
@@ -454,9 +736,23 @@ export interface NewBackfill {
   dry_run: boolean;
 }
 
+export interface NewConnection {
+  kind: "nats" | "rabbitmq" | "redis";
+  addresses: Array<string>;
+  tls: BrokerTls | null;
+  username: string | null;
+  password: SecretRef | null;
+  token: SecretRef | null;
+  virtual_host: string;
+  creates_streams: boolean;
+  replicas: number;
+  in_flight: number;
+  name: string;
+}
+
 export interface NewJob {
   schedule: string | Array<string | Schedule> | Schedule;
-  target: HttpTarget | NoopTarget;
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget;
   name: string | null;
   description: string | null;
   queue: string;
@@ -469,6 +765,7 @@ export interface NewJob {
   overlap: Overlap;
   limit: Limit | null;
   precision: Precision;
+  pause_after: number | null;
   idempotency_key: string | null;
 }
 
@@ -480,10 +777,34 @@ export interface NewKey {
   expires_in: string | number | null;
 }
 
+export interface NewOperation {
+  do: Do;
+  of: Of;
+  where: OperationFilter | null;
+  ids: Array<string> | null;
+  reason: string | null;
+  pace: string | number;
+  steps: Array<number>;
+  stop_at: Brake | null;
+  dry_run: boolean;
+}
+
 export interface NewTenant {
   name: string;
   weight: number;
   limits: LimitsPatch;
+}
+
+export interface NewWorker {
+  name: string;
+  tasks: Array<TaskOffer>;
+  app: string | null;
+  revision: string | null;
+  sdk: string | null;
+  protocol: number;
+  queues: Array<string>;
+  capacity: number;
+  lease: string;
 }
 
 export interface NodeView {
@@ -496,9 +817,13 @@ export interface NodeView {
   shards: number;
   started_at: string;
   seen_at: string;
+  queues: Array<string>;
   running: number | null;
   held: number | null;
   saturation: number | null;
+  capacity: number | null;
+  started_per_s: number | null;
+  clock_ms: number | null;
 }
 
 export interface Nodes {
@@ -520,6 +845,76 @@ export interface OAuth2Auth {
   audience: string | null;
 }
 
+export type Of = "dead_letters" | "executions" | "jobs";
+
+export interface Operation {
+  id: number;
+  do: Do;
+  of: Of;
+  where: Record<string, unknown> | null;
+  state: "cancelled" | "completed" | "paused" | "running";
+  state_reason: string | null;
+  reason: string | null;
+  matched: number;
+  done: number;
+  cannot: number;
+  left: number;
+  under_way: number;
+  succeeded: number;
+  failed: number;
+  step: number;
+  steps: Array<number>;
+  stop_at: Brake | null;
+  pace: string;
+  rate: number | null;
+  errors: Array<OperationError>;
+  by: string;
+  created_at: string;
+  updated_at: string;
+  finished_at: string | null;
+}
+
+export interface OperationAnswer {
+  operation: Operation | null;
+  count: number;
+  capped: boolean;
+  cannot: Array<Refusal>;
+  oldest_at: string | null;
+  sample: Array<Thing>;
+}
+
+export interface OperationError {
+  error: string;
+  count: number;
+  sample: string;
+}
+
+export interface OperationFilter {
+  state: string | null;
+  queue: string | null;
+  kind: "once" | "recurring" | null;
+  tags: Array<string>;
+  tag_match: "all" | "any" | null;
+  name: string | null;
+  target: "http" | "noop" | "task" | null;
+  created_from: string | null;
+  created_to: string | null;
+  next_fire_from: string | null;
+  next_fire_to: string | null;
+  job: string | null;
+  fire_from: string | null;
+  fire_to: string | null;
+  min_lag: string | null;
+  error: string | null;
+  fingerprint: string | null;
+}
+
+export interface OperationPage {
+  broken: Array<Broken>;
+  next_cursor: string | null;
+  items: Array<Operation>;
+}
+
 export type Order = "newest_first" | "oldest_first";
 
 export type Overlap = "allow" | "collapse" | "queue" | "replace" | "skip";
@@ -527,11 +922,36 @@ export type Overlap = "allow" | "collapse" | "queue" | "replace" | "skip";
 export interface Pause {
   reason: string | null;
   until: string | null;
+  dry_run: boolean;
 }
 
 export interface PauseAnswer {
   job: Job;
   held: number;
+  dry_run: boolean;
+}
+
+export interface PauseQueue {
+  reason: string | null;
+  until: string | null;
+}
+
+export interface Paused {
+  jobs: Count;
+  queues: number;
+}
+
+export interface Peak {
+  at: string;
+  fires: number;
+  jobs: Array<PeakJob>;
+}
+
+export interface PeakJob {
+  id: string;
+  name: string | null;
+  jobs: number;
+  fires: number;
 }
 
 export type Precision = "exact" | "normal";
@@ -563,8 +983,84 @@ export interface Problem {
   request_id: string | null;
 }
 
+export interface Progress {
+  share: number | null;
+  note: string | null;
+}
+
+export interface Queue {
+  name: string;
+  tenant: string;
+  paused: QueuePause | null;
+  due: Due;
+  running: Count;
+  per_minute: Array<number>;
+  workers: number;
+  limits: QueueLimits;
+}
+
+export interface QueueDepth {
+  priority: number;
+  tenant: string;
+  due: Due;
+}
+
+export interface QueueDetail {
+  name: string;
+  tenant: string;
+  paused: QueuePause | null;
+  due: Due;
+  running: Count;
+  per_minute: Array<number>;
+  workers: number;
+  limits: QueueLimits;
+  depth: Array<QueueDepth>;
+}
+
+export interface QueueLimits {
+  in_flight: number | null;
+  fires_per_second: number | null;
+}
+
+export interface QueueList {
+  broken: Array<Broken>;
+  items: Array<Queue>;
+}
+
+export interface QueuePause {
+  since: string;
+  by: string;
+  reason: string | null;
+  until: string | null;
+}
+
+export interface QueuePaused {
+  queue: QueueDetail;
+  held: number;
+}
+
+export interface QueueResumed {
+  queue: QueueDetail;
+  dry_run: boolean;
+  ready: Count;
+  missed: Count;
+}
+
+export interface RabbitTarget {
+  kind: "rabbitmq";
+  connection: string;
+  body: unknown;
+  exchange: string;
+  routing_key: string;
+  headers: Record<string, unknown>;
+}
+
 export interface Reason {
   reason: string | null;
+}
+
+export interface RebuiltHour {
+  hour: string;
 }
 
 export interface RecentFire {
@@ -574,6 +1070,37 @@ export interface RecentFire {
   late_ms: number | null;
   run_ms: number | null;
   reason: string | null;
+}
+
+export interface RedisTarget {
+  kind: "redis";
+  connection: string;
+  body: unknown;
+  stream: string;
+  fields: Record<string, unknown>;
+  max_length: number | null;
+}
+
+export interface Refusal {
+  reason: string;
+  count: number;
+}
+
+export interface Registered {
+  worker: string;
+  lease_ms: number;
+  heartbeat_ms: number;
+  wait_max_ms: number;
+  batch_max: number;
+  now: string;
+}
+
+export interface Release {
+  claims: Array<ClaimName>;
+}
+
+export interface Released {
+  released: number;
 }
 
 export interface Reseal {
@@ -591,6 +1118,7 @@ export interface ResealAnswer {
 
 export interface Resume {
   dry_run: boolean;
+  misfire: MisfirePolicy | Misfire | null;
 }
 
 export interface ResumeAnswer {
@@ -599,6 +1127,10 @@ export interface ResumeAnswer {
   fired: number;
   skipped: number;
   fire_times: Array<string>;
+}
+
+export interface ResumeQueue {
+  dry_run: boolean;
 }
 
 export interface Retry {
@@ -645,6 +1177,25 @@ export interface Schedule {
 
 export type Scope = "admin" | "read" | "worker" | "write";
 
+export interface ScriptLimits {
+  time: string | number;
+  memory: string | number;
+  processes: number;
+  output: string | number;
+  disk: string | number;
+  network: boolean;
+}
+
+export interface ScriptTarget {
+  kind: "script";
+  interpreter: string;
+  source: string;
+  args: Array<string>;
+  env: Record<string, unknown>;
+  stdin: unknown;
+  limits: ScriptLimits;
+}
+
 export interface Secret {
   name: string;
   updated_at: string;
@@ -666,8 +1217,18 @@ export interface SecretValue {
 
 export interface Series {
   step_s: number;
+  at: Array<string>;
+  series: Array<SeriesLine>;
+  total: SeriesLine;
+  behind_s: number;
   covers_from: string;
-  items: Array<Bucket>;
+}
+
+export interface SeriesLine {
+  key: string;
+  fires: Array<number>;
+  p50_ms: Array<number | null>;
+  p99_ms: Array<number | null>;
 }
 
 export interface SessionView {
@@ -678,6 +1239,26 @@ export interface SessionView {
   version: string;
   echo: boolean;
   warning: string | null;
+}
+
+export interface SettingView {
+  name: string;
+  value: string | null;
+  default: boolean;
+}
+
+export interface Settled {
+  id: string;
+  status: "lost" | "ok" | "refused";
+  problem: string | null;
+}
+
+export interface SettledAll {
+  settled: Array<Settled>;
+}
+
+export interface Settlements {
+  settle: Array<TaskSettlement>;
 }
 
 export interface Shard {
@@ -697,6 +1278,15 @@ export interface SkipAnswer {
   skipped: string;
 }
 
+export interface StandingView {
+  kind: "alone" | "asynchronous" | "synchronous" | "unknown" | "waiting";
+  words: string;
+  standbys: number;
+  in_step: number;
+  behind_bytes: number | null;
+  behind_s: number | null;
+}
+
 export type State = "cancelled" | "claimed" | "dead" | "expired" | "queued" | "running" | "skipped" | "succeeded";
 
 export interface StepView {
@@ -704,19 +1294,97 @@ export interface StepView {
   words: string;
   from: string | null;
   to: string | null;
+  link: string | null;
+}
+
+export interface Stop {
+  id: string;
+  reason: string;
 }
 
 export interface Summary {
   now: string;
   running: Count;
+  held: number | null;
+  capacity: number | null;
   due: Due;
-  window_s: number;
-  ended: Ended;
-  late: Lateness;
+  ended_1h: Ended;
+  late_1h: Lateness;
+  on_time_1h: number | null;
   dead_24h: Count;
   recurring_jobs: Count;
-  paused_jobs: Count;
+  paused: Paused;
   needs_you: Array<Need>;
+}
+
+export interface System {
+  now: string;
+  version: string;
+  versions: Record<string, unknown>;
+  roles: Record<string, unknown>;
+  database: DatabaseView;
+  checks: Array<Check>;
+  settings: Array<SettingView>;
+}
+
+export interface TableView {
+  name: string;
+  size_bytes: number;
+  live_rows: number;
+  dead_rows: number;
+}
+
+export interface TallyHour {
+  hour: string;
+}
+
+export interface TargetTrial {
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget;
+  name: string | null;
+  timeout: string | number | null;
+}
+
+export interface TaskClaim {
+  id: string;
+  token: string;
+  task: string;
+  payload: unknown;
+  attempt: number;
+  fire_at: string;
+  started_at: string;
+  timeout_ms: number;
+  deadline_at: string;
+  idempotency_key: string;
+  traceparent: string;
+  queue: string;
+}
+
+export interface TaskError {
+  kind: string;
+  message: string;
+  trace: string | null;
+}
+
+export interface TaskOffer {
+  name: string;
+}
+
+export interface TaskSettlement {
+  id: string;
+  token: string;
+  verdict: "cancelled" | "failed" | "postponed" | "rejected" | "skipped" | "succeeded" | "timed_out";
+  result: unknown;
+  error: TaskError | null;
+  reason: string | null;
+  retry_after_ms: number | null;
+  logs: Array<LogLine>;
+}
+
+export interface TaskTarget {
+  kind: "task";
+  task: string;
+  payload: unknown;
+  trace: string | null;
 }
 
 export interface Tenant {
@@ -743,9 +1411,32 @@ export interface TenantPatch {
 
 export type TenantState = "active" | "suspended";
 
+export interface Thing {
+  id: string;
+  name: string | null;
+  state: string;
+}
+
 export interface Ticket {
   ticket: string;
   expires_in_s: number;
+}
+
+export interface Timeline {
+  broken: Array<Broken>;
+  next_cursor: string | null;
+  now: string;
+  step_s: number;
+  lanes: Array<Lane>;
+}
+
+export interface TrialAnswer {
+  called: boolean;
+  verdict: Verdict | null;
+  error: string | null;
+  detail: Record<string, unknown> | null;
+  duration_ms: number;
+  execution: string;
 }
 
 export interface UnopenedSecret {
@@ -755,7 +1446,7 @@ export interface UnopenedSecret {
   reason: string;
 }
 
-export type Verdict = "cancelled" | "failed" | "lost" | "rejected" | "succeeded" | "timed_out";
+export type Verdict = "cancelled" | "failed" | "lost" | "rejected" | "skipped" | "succeeded" | "timed_out";
 
 export interface WebhookSecret {
   secret: string;
@@ -765,4 +1456,26 @@ export interface WebhookSecret {
 
 export interface WebhookSecrets {
   items: Array<WebhookSecret>;
+}
+
+export interface Worker {
+  id: string;
+  name: string;
+  app: string | null;
+  revision: string | null;
+  sdk: string | null;
+  state: "active" | "draining" | "gone";
+  queues: Array<string>;
+  tasks: Array<string>;
+  capacity: number;
+  running: number;
+  lease_ms: number;
+  started_at: string;
+  seen_at: string;
+}
+
+export interface WorkerPage {
+  broken: Array<Broken>;
+  next_cursor: string | null;
+  items: Array<Worker>;
 }

@@ -1,27 +1,27 @@
-/** What failed for good, by kind of error, and a way to try it again. */
+/** What failed for good, by kind of error, and ways to try it again or give it up. */
 import { useState } from "preact/hooks";
-import { post, query } from "../api.ts";
+import { query } from "../api.ts";
 import { useData } from "../hooks.ts";
-import { attempt } from "../parts/dialog.tsx";
-import { Chips, given, Pages, Search } from "../parts/filters.tsx";
+import { Acting } from "../parts/acting.tsx";
+import { asCli, asCurl, asOptions, Copy } from "../parts/copy.tsx";
+import { Chips, given, isNarrowed, LookFurther, NoMatch, Pages } from "../parts/filters.tsx";
 import { Mark, Time } from "../parts/marks.tsx";
 import { Empty, Part } from "../parts/notices.tsx";
+import { Operate } from "../parts/operate.tsx";
+import { Qualified, useQueues } from "../parts/qualified.tsx";
+import { Spark } from "../parts/spark.tsx";
+import { type Column, Table, useChosen } from "../parts/table.tsx";
 import { address, alter } from "../router.ts";
 import { mayWrite } from "../session.ts";
 import { count } from "../time.ts";
-import type { ErrorGroups, Execution, ExecutionPage } from "../types.ts";
+import type { Do, ErrorGroup, ErrorGroups, Execution, ExecutionPage } from "../types.ts";
 
-const FILTERS = ["error", "queue", "job"];
+const FILTERS = ["error", "fingerprint", "queue", "job"];
 
 export function DeadLetters() {
   const groups = useData<ErrorGroups>("/dead-letters/groups");
-  const page = useData<ExecutionPage>(
-    `/dead-letters${query({ ...given([...FILTERS, "cursor"]), limit: 50 })}`,
-  );
-  const again = () => {
-    groups.again();
-    page.again();
-  };
+  const asked = given([...FILTERS, "cursor"]);
+  const page = useData<ExecutionPage>(`/dead-letters${query({ ...asked, limit: 50 })}`);
   return (
     <>
       <h1>Dead letters</h1>
@@ -32,19 +32,30 @@ export function DeadLetters() {
         <Part of={groups}>{(data) => <Groups groups={data} />}</Part>
       </section>
       <div class="filters">
-        <Search name="error" label="error contains …" />
-        <Search name="queue" label="queue" />
+        <Qualified
+          label="Find dead letters"
+          hint="part of the error, queue:… job:job_…"
+          words="error"
+          values={{ queue: useQueues(), job: [] }}
+        />
       </div>
       <Chips names={FILTERS} />
       <section class="card list">
-        <Part of={page}>{(data) => <Letters page={data} again={again} />}</Part>
+        <Part of={page}>{(data) => <Letters page={data} />}</Part>
       </section>
-      <Pages next={page.data?.next_cursor ?? null} />
+      <div class="foot">
+        <Copy
+          curl={asCurl("GET", `/dead-letters${query(asked)}`)}
+          cli={asCli("dead-letters", "list", ...asOptions(given(FILTERS)))}
+        />
+        <Pages next={page.data?.next_cursor ?? null} />
+      </div>
     </>
   );
 }
 
 function Groups({ groups }: { groups: ErrorGroups }) {
+  const [asked, ask] = useState<{ does: Do; group: ErrorGroup } | null>(null);
   if (!groups.items.length) {
     return (
       <p class="calm">
@@ -53,52 +64,76 @@ function Groups({ groups }: { groups: ErrorGroups }) {
     );
   }
   return (
-    <table>
-      <thead>
-        <tr>
-          <th>Error</th>
-          <th class="number">Count</th>
-          <th class="number">Last hour</th>
-          <th class="number">Jobs</th>
-          <th>First</th>
-          <th>Last</th>
-        </tr>
-      </thead>
-      <tbody>
-        {groups.items.map((group) => (
-          <tr key={`${group.fingerprint}${group.status}`}>
-            <td data-name="Error" class="words">
-              <button type="button" class="link" onClick={() => alter({ error: group.error ?? undefined })}>
-                {group.error ?? "no error was told"}
-              </button>
-            </td>
-            <td data-name="Count" class="number">
-              <b>{count(group.count, groups.capped)}</b>
-            </td>
-            <td data-name="Last hour" class="number">
-              {count(group.last_hour)}
-            </td>
-            <td data-name="Jobs" class="number">
-              {count(group.jobs)}
-            </td>
-            <td data-name="First">
-              <Time at={group.first_at} far />
-            </td>
-            <td data-name="Last">
-              <a href={address(`/executions/${group.sample}`)}>
-                <Time at={group.last_at} far />
-              </a>
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <>
+      <Table
+        label="Kinds of errors"
+        rows={groups.items}
+        columns={columns((does, group) => ask({ does, group }))}
+        id={(group) => `${group.fingerprint}${group.status}`}
+      />
+      {asked && (
+        <Operate
+          does={asked.does}
+          of="dead_letters"
+          target={{ where: { fingerprint: asked.group.fingerprint } }}
+          words={`“${asked.group.error}”`}
+          close={() => ask(null)}
+        />
+      )}
+    </>
   );
 }
 
-function Letters({ page, again }: { page: ExecutionPage; again: () => void }) {
-  const [chosen, choose] = useState<ReadonlySet<string>>(new Set());
+const columns = (ask: (does: Do, group: ErrorGroup) => void): (Column<ErrorGroup> | false)[] => [
+  {
+    name: "Kind of error",
+    kind: "words",
+    show: (group) => (
+      <button
+        type="button"
+        class="link"
+        onClick={() => alter({ fingerprint: group.fingerprint ?? undefined, error: undefined })}
+      >
+        {group.error ?? "no error was told"}
+      </button>
+    ),
+  },
+  { name: "Count", kind: "number", show: (group) => <b>{count(group.count, group.capped)}</b> },
+  { name: "Jobs", kind: "number", show: (group) => count(group.jobs) },
+  { name: "First", show: (group) => <Time at={group.first_at} far /> },
+  {
+    name: "Last",
+    show: (group) => (
+      <a href={address(`/executions/${group.sample}`)}>
+        <Time at={group.last_at} far />
+      </a>
+    ),
+  },
+  {
+    name: "24 h",
+    show: (group) => <Spark values={group.hourly} words={`${count(group.last_hour)} in the last hour`} />,
+  },
+  mayWrite.value && {
+    name: "Actions",
+    kind: "number",
+    show: (group) => (
+      <span class="actions end">
+        <button type="button" class="small" onClick={() => ask("retry", group)}>
+          Replay…
+        </button>
+        <button type="button" class="small danger" onClick={() => ask("discard", group)}>
+          Discard…
+        </button>
+      </span>
+    ),
+  },
+];
+
+function Letters({ page }: { page: ExecutionPage }) {
+  const chosen = useChosen();
   if (!page.items.length) {
+    if (page.next_cursor) return <LookFurther next={page.next_cursor} />;
+    if (isNarrowed(FILTERS)) return <NoMatch what="dead letter" names={FILTERS} />;
     return (
       <Empty title="No dead letters">
         <p>
@@ -108,104 +143,51 @@ function Letters({ page, again }: { page: ExecutionPage; again: () => void }) {
       </Empty>
     );
   }
-  const toggle = (id: string) => {
-    const next = new Set(chosen);
-    if (!next.delete(id)) next.add(id);
-    choose(next);
-  };
-  const all = chosen.size === page.items.length;
   return (
     <>
       {mayWrite.value && (
-        <div class="bulk">
-          <label>
-            <input
-              type="checkbox"
-              checked={all}
-              onChange={() => choose(all ? new Set() : new Set(page.items.map((item) => item.id)))}
-            />
-            {chosen.size ? `${chosen.size} selected` : `select the ${page.items.length} shown`}
-          </label>
-          <Replay
-            chosen={chosen}
-            done={() => {
-              choose(new Set());
-              again();
-            }}
-          />
-        </div>
+        <Acting
+          of="dead_letters"
+          chosen={chosen}
+          shown={page.items.length}
+          more={page.next_cursor !== null}
+          where={given(FILTERS)}
+          actions={[
+            ["retry", "Replay…"],
+            ["rerun", "Run again…"],
+            ["discard", "Discard…"],
+          ]}
+        />
       )}
-      <table>
-        <thead>
-          <tr>
-            {mayWrite.value && <th aria-label="Selected" />}
-            <th>Job</th>
-            <th>Error</th>
-            <th class="number">Attempts</th>
-            <th>Ended</th>
-          </tr>
-        </thead>
-        <tbody>
-          {page.items.map((item) => (
-            <Letter key={item.id} item={item} chosen={chosen.has(item.id)} toggle={() => toggle(item.id)} />
-          ))}
-        </tbody>
-      </table>
+      <Table
+        label="Dead letters"
+        rows={page.items}
+        columns={LETTER}
+        id={(item) => item.id}
+        href={(item) => address(`/executions/${item.id}`)}
+        chosen={mayWrite.value ? chosen : undefined}
+      />
     </>
   );
 }
 
-function Letter({ item, chosen, toggle }: { item: Execution; chosen: boolean; toggle: () => void }) {
-  return (
-    <tr tabIndex={0} data-href={address(`/executions/${item.id}`)}>
-      {mayWrite.value && (
-        <td>
-          <input
-            type="checkbox"
-            aria-label={`select ${item.job_name ?? item.id}`}
-            checked={chosen}
-            onChange={toggle}
-          />
-        </td>
-      )}
-      <td data-name="Job" class="name">
-        <a href={address(`/jobs/${item.job_id}`)}>
-          {item.job_name ?? <code>{item.job_id.slice(0, 14)}…</code>}
-        </a>
-      </td>
-      <td data-name="Error" class="words">
-        <a href={address(`/executions/${item.id}`)}>{item.reason}</a>
-      </td>
-      <td data-name="Attempts" class="number">
-        {item.attempts.length}
-      </td>
-      <td data-name="Ended">
-        <Time at={item.finished_at} far />
-      </td>
-    </tr>
-  );
-}
-
-/** Retry what is selected, one after the other, and stop by itself when the answers say that it is no use. */
-function Replay({ chosen, done }: { chosen: ReadonlySet<string>; done: () => void }) {
-  const [left, count_] = useState<number | null>(null);
-  const replay = async () => {
-    let rest = chosen.size;
-    for (const id of chosen) {
-      count_(rest--);
-      if (!(await attempt(post(`/executions/${id}/retry`), "Replayed."))) break;
-    }
-    count_(null);
-    done();
-  };
-  return (
-    <button
-      type="button"
-      class="primary"
-      disabled={!chosen.size || left !== null}
-      onClick={() => void replay()}
-    >
-      {left === null ? "Replay selected" : `${left} left …`}
-    </button>
-  );
-}
+const LETTER: Column<Execution>[] = [
+  {
+    name: "Job",
+    kind: "name",
+    show: (item) => (
+      <a href={address(`/jobs/${item.job_id}`)}>
+        {item.job_name ?? <code>{item.job_id.slice(0, 14)}…</code>}
+      </a>
+    ),
+  },
+  {
+    name: "Error",
+    kind: "words",
+    show: (item) => <a href={address(`/executions/${item.id}`)}>{item.reason}</a>,
+  },
+  { name: "Fire time", show: (item) => <Time at={item.fire_at} /> },
+  { name: "Attempts", kind: "number", show: (item) => item.attempts.length },
+  { name: "Queue", show: (item) => item.queue },
+  { name: "Ended", show: (item) => <Time at={item.finished_at} far /> },
+];

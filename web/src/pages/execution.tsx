@@ -1,24 +1,33 @@
 /** One execution: its life on one axis, why it is where it is, and every attempt with what was answered. */
-import { post } from "../api.ts";
+import { post, resource } from "../api.ts";
 import { useData } from "../hooks.ts";
 import { asCli, asCurl, Copy } from "../parts/copy.tsx";
 import { attempt } from "../parts/dialog.tsx";
+import { Body } from "../parts/json.tsx";
+import { Logs } from "../parts/logs.tsx";
 import { State, Time } from "../parts/marks.tsx";
 import { Part } from "../parts/notices.tsx";
+import { Progressed } from "../parts/progress.tsx";
 import { Gantt } from "../plots/gantt.tsx";
-import { address, go } from "../router.ts";
+import { address, go, linked } from "../router.ts";
 import { mayWrite } from "../session.ts";
 import { duration } from "../time.ts";
 import type { AttemptView, Execution, Explanation } from "../types.ts";
 
 const FINAL = ["succeeded", "dead", "skipped", "cancelled", "expired"];
-const MOST_SHOWN = 256 * 1024;
+
+const LOOK_MS = 1000;
 
 export function ExecutionDetail({ id }: { id: string }) {
-  const found = useData<Explanation>(`/executions/${id}/explain`);
+  const known = resource<Explanation>(`/executions/${id}/explain`).value.data?.execution;
+  const found = useData<Explanation>(
+    `/executions/${id}/explain`,
+    true,
+    known && runs(known) && isTask(known) ? LOOK_MS : undefined,
+  );
   return (
     <Part of={found}>
-      {({ execution, explanation }) => (
+      {({ execution, explanation, steps }) => (
         <>
           <p class="crumbs">
             <a href={address("/executions")}>Executions</a> ›{" "}
@@ -47,6 +56,14 @@ export function ExecutionDetail({ id }: { id: string }) {
                 </>
               )}
             </dd>
+            {execution.progress && (
+              <>
+                <dt>Progress</dt>
+                <dd>
+                  <Progressed of={execution.progress} />
+                </dd>
+              </>
+            )}
             <dt>Id</dt>
             <dd class="break">
               <code>{execution.id}</code>
@@ -62,14 +79,26 @@ export function ExecutionDetail({ id }: { id: string }) {
               {!execution.attempts.length && (
                 <p class="calm">No attempt was made{execution.reason ? `: ${execution.reason}` : " yet"}.</p>
               )}
+              {isTask(execution) && (
+                <>
+                  {execution.state === "succeeded" && <Result id={execution.id} />}
+                  <h3>Log</h3>
+                  <Logs id={execution.id} live={runs(execution)} />
+                </>
+              )}
             </section>
             <section class="card why">
               <h2>Why</h2>
               <ol>
                 {explanation.map((sentence) => (
-                  <li key={sentence}>{sentence}</li>
+                  <li key={sentence}>
+                    <Sentence words={sentence} link={steps.find((step) => step.words === sentence)?.link} />
+                  </li>
                 ))}
               </ol>
+              <p class="hint">
+                <a href={address("/words", { of: wordOf(execution) })}>What “{wordOf(execution)}” means</a>
+              </p>
             </section>
           </div>
           <div class="foot">
@@ -83,6 +112,31 @@ export function ExecutionDetail({ id }: { id: string }) {
     </Part>
   );
 }
+
+/** Whether a remote worker ran it: only tasks log, progress and return something. */
+const isTask = ({ attempts }: Execution) => attempts.some((one) => one.worker !== null);
+const runs = ({ state }: Execution) => !FINAL.includes(state);
+
+/** What a task returned: told of one execution only, for it may be large. */
+function Result({ id }: { id: string }) {
+  const found = useData<Execution>(`/executions/${id}`, false);
+  const last = found.data?.attempts.at(-1);
+  if (!last || last.result === null || last.result === undefined) return null;
+  return (
+    <>
+      <h3>Result</h3>
+      <Body of={last.result} />
+    </>
+  );
+}
+
+/** A step of the way, as a link to what it waited for or ran into. */
+function Sentence({ words, link }: { words: string; link: string | null | undefined }) {
+  return link ? <a href={linked(link)}>{words}</a> : <span>{words}</span>;
+}
+
+/** The word that a reader may not know: why it was skipped, else its state. */
+const wordOf = ({ state, reason }: Execution) => (state === "skipped" && reason ? reason : state);
 
 function Actions({ execution, again }: { execution: Execution; again: () => void }) {
   const { id, state } = execution;
@@ -122,6 +176,12 @@ function Actions({ execution, again }: { execution: Execution; again: () => void
   );
 }
 
+/** Who made an attempt: a remote worker, else a node. */
+function by({ worker, node }: AttemptView) {
+  if (worker) return <a href={address("/workers", { all: "true" })}>· {worker.slice(0, 14)}…</a>;
+  return node ? `· node ${node}` : "";
+}
+
 function Attempt({ attempt: one }: { attempt: AttemptView }) {
   const detail = one.detail as { status?: number; headers?: Record<string, string>; body?: unknown } | null;
   const verdict = one.verdict ?? "running";
@@ -132,7 +192,7 @@ function Attempt({ attempt: one }: { attempt: AttemptView }) {
         <b>#{one.number}</b> <State state={mark} word={verdict.replace("_", " ")} />
         <span class="grow">{one.error ?? (detail?.status ? `answered ${detail.status}` : "")}</span>
         <small>
-          {one.duration_ms === null ? "" : duration(one.duration_ms)} {one.node ? `· node ${one.node}` : ""}
+          {one.duration_ms === null ? "" : duration(one.duration_ms)} {by(one)}
         </small>
       </summary>
       {detail?.headers && Object.keys(detail.headers).length > 0 && (
@@ -145,19 +205,7 @@ function Attempt({ attempt: one }: { attempt: AttemptView }) {
           ))}
         </dl>
       )}
-      {detail?.body !== undefined && detail.body !== "" && <pre>{pretty(detail.body)}</pre>}
+      {detail?.body !== undefined && detail.body !== "" && <Body of={detail.body} />}
     </details>
   );
-}
-
-/** An answer as text, never as anything else; JSON with its lines in order, numbers as they were sent. */
-function pretty(body: unknown): string {
-  const text = typeof body === "string" ? body : JSON.stringify(body, null, 2);
-  const shown = text.slice(0, MOST_SHOWN);
-  if (!/^\s*[[{]/.test(shown) || /\d{16}/.test(shown)) return shown;
-  try {
-    return JSON.stringify(JSON.parse(shown), null, 2);
-  } catch {
-    return shown;
-  }
 }

@@ -1,41 +1,64 @@
 /** Executions: what runs, what waits, what ended and how. */
 import { query } from "../api.ts";
-import { useData, useStill } from "../hooks.ts";
+import { useData } from "../hooks.ts";
 import { asCli, asCurl, asOptions, Copy } from "../parts/copy.tsx";
-import { Chips, Choose, given, Pages, Search } from "../parts/filters.tsx";
+import { States } from "../parts/counts.tsx";
+import { Chips, Choose, given, isNarrowed, LookFurther, NoMatch, Pages, Toggle } from "../parts/filters.tsx";
 import { State, Time } from "../parts/marks.tsx";
 import { Empty, Part } from "../parts/notices.tsx";
-import { address, alter, place } from "../router.ts";
-import { duration } from "../time.ts";
+import { Progressed } from "../parts/progress.tsx";
+import { Qualified, useQueues } from "../parts/qualified.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { address } from "../router.ts";
+import { duration, now } from "../time.ts";
 import type { Execution, ExecutionPage } from "../types.ts";
 
-const FILTERS = ["state", "queue", "job", "min_lag", "error", "fire_from", "fire_to"];
+const FILTERS = ["state", "queue", "job", "job_name", "tag", "cause", "min_lag", "error", "fired", "over"];
 const STATES = ["queued", "claimed", "running", "succeeded", "dead", "skipped", "cancelled", "expired"];
+const CAUSES = ["schedule", "catch_up", "manual", "backfill", "rerun"];
+const SPANS: Record<string, number> = { "1h": 1, "6h": 6, "24h": 24, "7d": 168 };
+const HOUR = 3_600_000;
+/** Searches in texts and by lateness always have a range, so that no page reads all of history. */
+const DEFAULT_RANGE = "24h";
 
 export function Executions() {
-  const asked = query({ ...given([...FILTERS, "cursor"]), limit: 50 });
-  const page = useData<ExecutionPage>(`/executions${asked}`);
+  const asked = askedFor();
+  const page = useData<ExecutionPage>(`/executions${query({ ...asked, limit: 50 })}`);
   return (
     <>
       <div class="head">
         <h1>Executions</h1>
       </div>
+      <States path="/executions" states={STATES} asked={asked} />
       <div class="filters">
-        <Choose name="state" label="state" options={STATES} />
-        <Search name="queue" label="queue" />
+        <Qualified
+          label="Find executions"
+          hint="part of a job's name, error:… queue:… tag:…"
+          words="job_name"
+          values={{ state: STATES, queue: useQueues(), error: [], tag: [], cause: CAUSES }}
+        />
+        <Toggle name="over" label="only what is over" />
         <Choose name="min_lag" label="late at least" options={["100ms", "1s", "10s", "1m"]} />
-        <Search name="error" label="error contains …" />
+        <Choose name="fired" label="fired within" options={Object.keys(SPANS)} />
       </div>
       <Chips names={FILTERS} />
       <section class="card list">
         <Part of={page}>
-          {(data) => (data.items.length ? <ExecutionRows items={data.items} /> : <Nothing />)}
+          {(data) =>
+            data.items.length ? (
+              <ExecutionRows items={data.items} />
+            ) : data.next_cursor ? (
+              <LookFurther next={data.next_cursor} />
+            ) : (
+              <Nothing />
+            )
+          }
         </Part>
       </section>
       <div class="foot">
         <Copy
-          curl={asCurl("GET", `/executions${asked}`)}
-          cli={asCli("executions", "list", ...asOptions(given(FILTERS)))}
+          curl={asCurl("GET", `/executions${query(asked)}`)}
+          cli={asCli("executions", "list", ...asOptions({ ...asked, cursor: undefined }))}
         />
         <Pages next={page.data?.next_cursor ?? null} />
       </div>
@@ -43,96 +66,84 @@ export function Executions() {
   );
 }
 
-export function ExecutionRows({ items, withJob = true }: { items: Execution[]; withJob?: boolean }) {
-  const still = useStill(items);
+/** What the address asks for, as the API takes it. A range that ends now begins at a whole minute: it can be asked for again. */
+function askedFor(): Record<string, string | undefined> {
+  const { fired, ...rest } = given([...FILTERS, "cursor"]);
+  const span = SPANS[fired ?? (rest.error || rest.min_lag ? DEFAULT_RANGE : "")];
+  if (!span) return rest;
+  const from = Math.floor((now() - span * HOUR) / 60_000) * 60_000;
+  return { ...rest, fire_from: new Date(from).toISOString() };
+}
+
+const took = (item: Execution) =>
+  item.started_at && item.finished_at ? Date.parse(item.finished_at) - Date.parse(item.started_at) : null;
+
+const COLUMNS: Column<Execution>[] = [
+  {
+    name: "State",
+    show: (item) => (
+      <a href={address(`/executions/${item.id}`)}>
+        <State state={item.state} />
+      </a>
+    ),
+  },
+  {
+    name: "Job",
+    kind: "name",
+    show: (item) => (
+      <a href={address(`/jobs/${item.job_id}`)}>
+        {item.job_name ?? <code>{item.job_id.slice(0, 14)}…</code>}
+      </a>
+    ),
+  },
+  {
+    name: "Fire time",
+    show: (item) => (
+      <>
+        <Time at={item.fire_at} />
+        {item.fire_count > 1 && <small> × {item.fire_count}</small>}
+      </>
+    ),
+  },
+  { name: "Late", kind: "number", show: (item) => <Span ms={item.lag_ms} /> },
+  { name: "Took", kind: "number", show: (item) => <Span ms={took(item)} /> },
+  { name: "Attempt", kind: "number", show: (item) => item.attempt },
+  { name: "Queue", show: (item) => item.queue },
+  {
+    name: "Reason",
+    kind: "words",
+    show: (item) =>
+      item.state === "running" && item.progress ? (
+        <Progressed of={item.progress} />
+      ) : (
+        (item.reason ?? (item.cause === "schedule" ? "" : item.cause))
+      ),
+  },
+];
+
+export function Span({ ms }: { ms: number | null }) {
   return (
-    <>
-      {still.waiting > 0 && (
-        <button type="button" class="waiting" onClick={still.let}>
-          {still.waiting} new
-        </button>
-      )}
-      <table {...still.hold}>
-        <thead>
-          <tr>
-            <th>State</th>
-            {withJob && <th>Job</th>}
-            <th>Fire time</th>
-            <th class="number">Late</th>
-            <th class="number">Took</th>
-            <th class="number">Attempt</th>
-            <th>Reason</th>
-          </tr>
-        </thead>
-        <tbody>
-          {still.shown.map((item) => (
-            <Row key={item.id} item={item} withJob={withJob} />
-          ))}
-        </tbody>
-      </table>
-    </>
+    <span class={ms === null ? "none" : undefined}>{ms === null ? "–" : duration(Math.max(0, ms))}</span>
   );
 }
 
-function Row({ item, withJob }: { item: Execution; withJob: boolean }) {
-  const href = address(`/executions/${item.id}`);
-  const took =
-    item.started_at && item.finished_at ? Date.parse(item.finished_at) - Date.parse(item.started_at) : null;
+export function ExecutionRows({ items, withJob = true }: { items: Execution[]; withJob?: boolean }) {
   return (
-    <tr tabIndex={0} data-href={href}>
-      <td data-name="State">
-        <a href={href}>
-          <State state={item.state} />
-        </a>
-      </td>
-      {withJob && (
-        <td data-name="Job" class="name">
-          <a href={address(`/jobs/${item.job_id}`)}>
-            {item.job_name ?? <code>{item.job_id.slice(0, 14)}…</code>}
-          </a>
-        </td>
-      )}
-      <td data-name="Fire time">
-        <Time at={item.fire_at} />
-        {item.fire_count > 1 && <small> × {item.fire_count}</small>}
-      </td>
-      <td data-name="Late" class="number">
-        {item.lag_ms === null ? "–" : duration(Math.max(0, item.lag_ms))}
-      </td>
-      <td data-name="Took" class="number">
-        {took === null ? "–" : duration(took)}
-      </td>
-      <td data-name="Attempt" class="number">
-        {item.attempt}
-      </td>
-      <td data-name="Reason" class="words">
-        {item.reason ?? ""}
-      </td>
-    </tr>
+    <Table
+      label="Executions"
+      rows={items}
+      columns={COLUMNS.filter(({ name }) => withJob || (name !== "Job" && name !== "Queue"))}
+      id={(item) => item.id}
+      href={(item) => address(`/executions/${item.id}`)}
+    />
   );
 }
 
 function Nothing() {
-  const set = FILTERS.filter((name) => place.value.query.get(name));
-  if (!set.length) {
-    return (
-      <Empty title="Nothing has run yet">
-        <p>Each firing of a job appears here, while it waits and runs, and after it ended.</p>
-      </Empty>
-    );
-  }
+  if (isNarrowed(FILTERS)) return <NoMatch what="execution" names={FILTERS} />;
   return (
-    <Empty title="No execution matches">
-      <p>
-        Looked for {set.map((name) => `${name} “${place.value.query.get(name)}”`).join(", ")}.{" "}
-        <button
-          type="button"
-          class="link"
-          onClick={() => alter(Object.fromEntries(FILTERS.map((name) => [name, undefined])))}
-        >
-          Clear the filters
-        </button>
-      </p>
+    <Empty title="Nothing has run yet">
+      <p>Each firing of a job appears here, while it waits and runs, and after it ended.</p>
     </Empty>
   );
 }

@@ -67,7 +67,13 @@ export function FirstRun() {
 /** For a job of the first run: offer to see what failing looks like. */
 export function LetItFail({ job }: { job: Job }) {
   const target = job.target as { kind: string; url?: string };
-  if (!mayWrite.value || !session.value?.echo || !target.url?.endsWith("/v1/echo")) return null;
+  if (
+    !mayWrite.value ||
+    !session.value?.echo ||
+    !target.url?.endsWith("/v1/echo") ||
+    job.name !== "first-job"
+  )
+    return null;
   const fail = async () => {
     const body = {
       name: "failing-job",

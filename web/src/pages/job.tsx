@@ -1,27 +1,32 @@
 /** One job: what it is, what it did, what it will do, and how to stop or start it. */
-import { useState } from "preact/hooks";
-import { post, refresh, remove } from "../api.ts";
+import { useEffect } from "preact/hooks";
+import { query } from "../api.ts";
 import { useData } from "../hooks.ts";
-import { asCurl, Copy } from "../parts/copy.tsx";
-import { attempt, Dialog, say } from "../parts/dialog.tsx";
+import { asCli, asCurl, Copied, Copy } from "../parts/copy.tsx";
+import { Json } from "../parts/json.tsx";
 import { State, Time } from "../parts/marks.tsx";
 import { Empty, Part } from "../parts/notices.tsx";
 import { RunsPlot } from "../plots/runs.tsx";
-import { address, alter, go, place } from "../router.ts";
+import { address, alter, param, part } from "../router.ts";
 import { mayWrite } from "../session.ts";
-import { day, moment } from "../time.ts";
-import type { Execution, ExecutionPage, Job, PauseAnswer, Preview, ResumeAnswer } from "../types.ts";
+import { dayOf, jobZone, moment } from "../time.ts";
+import type { AuditPage, BackfillPage, ExecutionPage, Job, Preview } from "../types.ts";
+import { Entries } from "./audit.tsx";
 import { ExecutionRows } from "./executions.tsx";
 import { LetItFail } from "./first_run.tsx";
+import { Actions } from "./job_actions.tsx";
+import { Backfills } from "./job_backfills.tsx";
+import { CalendarTab } from "./job_calendar.tsx";
+
+const TABS = ["runs", "calendar", "upcoming", "definition", "changes"];
 
 export function JobDetail({ id }: { id: string }) {
   const job = useData<Job>(`/jobs/${id}`);
-  const runs = useData<ExecutionPage>(`/jobs/${id}/executions?limit=100`);
   const coming = useData<Preview>(`/jobs/${id}/upcoming?limit=10`);
-  const tab = place.value.query.get("tab") ?? "runs";
+  const tab = param("tab", "runs");
+  useZoneOf(job.data);
   const again = () => {
     job.again();
-    runs.again();
     coming.again();
   };
   return (
@@ -40,7 +45,7 @@ export function JobDetail({ id }: { id: string }) {
           <Facts job={data} words={coming.data?.explanation ?? ""} />
           <LetItFail job={data} />
           <div class="tabs" role="tablist">
-            {["runs", "upcoming", "definition"].map((name) => (
+            {TABS.map((name) => (
               <button
                 key={name}
                 type="button"
@@ -52,79 +57,94 @@ export function JobDetail({ id }: { id: string }) {
               </button>
             ))}
           </div>
-          {tab === "runs" && (
-            <section class="card list">
-              <Part of={runs}>{(page) => <Runs page={page} job={data} />}</Part>
-            </section>
-          )}
+          {tab === "runs" && <Runs job={data} />}
+          {tab === "calendar" && <CalendarTab job={data} />}
           {tab === "upcoming" && (
             <section class="card">
               <Part of={coming}>{(preview) => <Coming preview={preview} />}</Part>
             </section>
           )}
-          {tab === "definition" && (
-            <section class="card">
-              <pre>{JSON.stringify(definitionOf(data), null, 2)}</pre>
-              <Copy curl={asCurl("POST", "/jobs", definitionOf(data))} />
-            </section>
-          )}
+          {tab === "definition" && <Definition job={data} />}
+          {tab === "changes" && <Changes id={id} />}
         </>
       )}
     </Part>
   );
 }
 
-function Runs({ page, job }: { page: ExecutionPage; job: Job }) {
-  if (!page.items.length) {
-    return (
-      <Empty title="It has not run yet">
-        <p>{job.next_fire_at ? `Its next fire is ${moment(job.next_fire_at)}.` : "It has no next fire."}</p>
-      </Empty>
-    );
-  }
+/** Let the zone switch offer the zone of this job, for as long as it is looked at. */
+function useZoneOf(job: Job | null): void {
+  const zone = job?.schedule.time_zone ?? "";
+  useEffect(() => {
+    jobZone.value = zone;
+    return () => {
+      jobZone.value = "";
+    };
+  }, [zone]);
+}
+
+function Runs({ job }: { job: Job }) {
+  const runs = useData<ExecutionPage>(`/jobs/${job.id}/executions?limit=100`);
+  const backfills = useData<BackfillPage>(`/jobs/${job.id}/backfills?limit=5`);
   return (
     <>
-      <RunsPlot runs={page.items} />
-      <ExecutionRows
-        items={page.items.filter((item) => item.state !== "queued" || item.attempt > 1)}
-        withJob={false}
-      />
+      {backfills.data && backfills.data.items.length > 0 && (
+        <Backfills items={backfills.data.items} again={backfills.again} />
+      )}
+      <section class="card list">
+        <Part of={runs}>
+          {(page) =>
+            page.items.length ? (
+              <>
+                <RunsPlot runs={page.items} />
+                <ExecutionRows
+                  items={page.items.filter((item) => item.state !== "queued" || item.attempt > 1)}
+                  withJob={false}
+                />
+              </>
+            ) : (
+              <Empty title="It has not run yet">
+                <p>
+                  {job.next_fire_at
+                    ? `Its next fire is ${moment(job.next_fire_at)}.`
+                    : "It has no next fire."}
+                </p>
+              </Empty>
+            )
+          }
+        </Part>
+      </section>
     </>
   );
 }
 
+function whatItDoes(target: Job["target"]): string {
+  switch (target.kind) {
+    case "http":
+      return `${target.method ?? "POST"} ${target.url}`;
+    case "task":
+      return `task ${target.task}`;
+    case "noop":
+      return "nothing (noop)";
+    default:
+      return target.kind;
+  }
+}
+
 function Facts({ job, words }: { job: Job; words: string }) {
-  const target = job.target as { kind: string; method?: string; url?: string };
   return (
     <dl class="facts">
       <dt>When</dt>
       <dd>{words || "–"}</dd>
       <dt>Next</dt>
-      <dd>
-        {job.state === "paused" ? (
-          <>
-            held{job.state_reason ? `: ${job.state_reason}` : ""}
-            {job.paused_until && (
-              <>
-                {" "}
-                until <Time at={job.paused_until} />
-              </>
-            )}
-          </>
-        ) : (
-          <>
-            <Time at={job.next_fire_at} far /> {job.next_fire_at && <small>{moment(job.next_fire_at)}</small>}
-          </>
-        )}
-      </dd>
+      <dd>{job.state === "paused" ? <Held job={job} /> : <Next job={job} />}</dd>
       <dt>What</dt>
-      <dd class="break">
-        {target.kind === "http" ? `${target.method ?? "POST"} ${target.url}` : "nothing (noop)"}
-      </dd>
+      <dd class="break">{whatItDoes(job.target)}</dd>
       <dt>Policies</dt>
       <dd>
         retry {job.retry.max_attempts} × · overlap {job.overlap} · misfire {job.misfire.policy} · queue{" "}
-        {job.queue}, priority {job.priority}
+        <a href={address(`/queues/${part(job.queue)}`)}>{job.queue}</a>, priority {job.priority}
+        {job.limit && ` · limit key ${job.limit.key}`}
       </dd>
       {job.description && (
         <>
@@ -132,155 +152,53 @@ function Facts({ job, words }: { job: Job; words: string }) {
           <dd>{job.description}</dd>
         </>
       )}
+      {job.tags.length > 0 && (
+        <>
+          <dt>Tags</dt>
+          <dd>
+            {job.tags.map((tag) => (
+              <a key={tag} class="tag" href={address("/jobs", { tag })}>
+                {tag}
+              </a>
+            ))}
+          </dd>
+        </>
+      )}
     </dl>
   );
 }
 
-type Asked = "pause" | "resume" | "cancel" | "delete" | null;
-
-function Actions({ job, again }: { job: Job; again: () => void }) {
-  const [asked, ask] = useState<Asked>(null);
-  const over = job.state === "completed" || job.state === "cancelled";
-  const run = async () => {
-    const made = await attempt(post<Execution>(`/jobs/${job.id}/run`), "Fired.");
-    if (made) go(`/executions/${made.id}`);
-  };
-  const skip = async () => {
-    await attempt(
-      post<{ skipped: string }>(`/jobs/${job.id}/skip-next`),
-      (answer) => `Skips ${moment(answer.skipped)}.`,
-    );
-    again();
-  };
+function Held({ job }: { job: Job }) {
   return (
-    <div class="actions">
-      {!over && (
-        <button type="button" onClick={() => void run()}>
-          Run now
-        </button>
-      )}
-      {job.state === "active" && job.kind === "recurring" && (
+    <>
+      held{job.state_reason ? `: ${job.state_reason}` : ""}
+      {job.paused_until && (
         <>
-          <button type="button" onClick={() => ask("pause")}>
-            Pause…
-          </button>
-          <button type="button" onClick={() => void skip()}>
-            Skip next
-          </button>
+          {" "}
+          until <Time at={job.paused_until} />
         </>
       )}
-      {job.state === "paused" && (
-        <button type="button" class="primary" onClick={() => ask("resume")}>
-          Resume…
-        </button>
-      )}
-      {!over && (
-        <a class="button" href={address(`/jobs/${job.id}/edit`)}>
-          Edit
-        </a>
-      )}
-      {!over && (
-        <button type="button" onClick={() => ask("cancel")}>
-          Cancel…
-        </button>
-      )}
-      <button type="button" class="danger" onClick={() => ask("delete")}>
-        Delete…
-      </button>
-      {asked === "pause" && <Pause job={job} close={() => ask(null)} again={again} />}
-      {asked === "resume" && <Resume job={job} close={() => ask(null)} again={again} />}
-      {asked === "cancel" && (
-        <Dialog
-          title="Cancel this job?"
-          action="Cancel the job"
-          danger
-          close={() => ask(null)}
-          act={async () => {
-            await post(`/jobs/${job.id}/cancel`);
-            say("Cancelled. Nothing of it starts any more.");
-            again();
-          }}
-        >
-          <p>
-            Nothing of it starts any more. What is running is asked to stop. It stays in the list, and so does
-            its history.
-          </p>
-        </Dialog>
-      )}
-      {asked === "delete" && (
-        <Dialog
-          title="Delete this job?"
-          action="Delete"
-          danger
-          close={() => ask(null)}
-          act={async () => {
-            await remove(`/jobs/${job.id}`);
-            say("Deleted. Its history stays.");
-            go("/jobs");
-          }}
-        >
-          <p>
-            <b>{job.name ?? job.id}</b> is removed, and with it what it has planned. Its history stays.
-          </p>
-        </Dialog>
-      )}
-    </div>
+    </>
   );
 }
 
-function Pause({ job, close, again }: { job: Job; close: () => void; again: () => void }) {
-  const [reason, tell] = useState("");
-  const act = async () => {
-    const answer = await post<PauseAnswer>(`/jobs/${job.id}/pause`, reason ? { reason } : {});
-    say(`Paused; ${answer.held} planned executions are held.`);
-    again();
-  };
+function Next({ job }: { job: Job }) {
   return (
-    <Dialog title="Pause this job" action="Pause" close={close} act={act}>
-      <p>Its fires are held until it is resumed. What is running goes on.</p>
-      <label>
-        Why? Others will read it.
-        <input value={reason} maxLength={500} onInput={(event) => tell(event.currentTarget.value)} />
-      </label>
-    </Dialog>
-  );
-}
-
-/** What resuming will do, from the API's own dry run. */
-function Resume({ job, close, again }: { job: Job; close: () => void; again: () => void }) {
-  const [dry, learn] = useState<ResumeAnswer | null>(null);
-  if (!dry) void post<ResumeAnswer>(`/jobs/${job.id}/resume`, { dry_run: true }).then(learn);
-  const act = async () => {
-    const done = await post<ResumeAnswer>(`/jobs/${job.id}/resume`);
-    say(`Resumed: runs ${done.fired}, skips ${done.skipped}.`);
-    again();
-  };
-  const first = dry?.fire_times.slice(0, 3).map(moment).join(", ");
-  return (
-    <Dialog title="Resume this job" action="Resume" close={close} act={act}>
-      {dry ? (
-        <p class="consequence">
-          runs <b>{dry.fired}</b> now{first ? ` (${first}${dry.fired > 3 ? " …" : ""})` : ""}, skips{" "}
-          <b>{dry.skipped}</b>
-        </p>
-      ) : (
-        <p>Looking at what it would do …</p>
-      )}
-      <p>
-        That is what its misfire policy <code>{job.misfire.policy}</code> says.
-      </p>
-    </Dialog>
+    <>
+      <Time at={job.next_fire_at} far /> {job.next_fire_at && <small>{moment(job.next_fire_at)}</small>}
+    </>
   );
 }
 
 function Coming({ preview }: { preview: Preview }) {
+  if (!preview.fires.length) return <p class="calm">It has no further fires.</p>;
   return (
     <>
       <ol class="coming-list">
         {preview.fires.map((fire) => (
           <li key={fire.at}>
-            <time dateTime={fire.at}>{fire.local.slice(0, 19).replace("T", " ")}</time>
-            <span>{day(Date.parse(fire.at))}</span>
+            <time dateTime={fire.at}>{fire.local.slice(11, 19)}</time>
+            <span>{dayOf(fire.local)}</span>
             <Time at={fire.at} far />
           </li>
         ))}
@@ -294,40 +212,47 @@ function Coming({ preview }: { preview: Preview }) {
   );
 }
 
-/** What somebody else would need to create the same job. */
-export function definitionOf(job: Job): Record<string, unknown> {
-  const {
-    name,
-    description,
-    schedule,
-    target,
-    queue,
-    priority,
-    tags,
-    timeout,
-    start_within,
-    retry,
-    misfire,
-    overlap,
-    limit,
-    precision,
-  } = job;
-  return {
-    name,
-    description,
-    schedule,
-    target,
-    queue,
-    priority,
-    tags,
-    timeout,
-    start_within,
-    retry,
-    misfire,
-    overlap,
-    limit,
-    precision,
-  };
+function Definition({ job }: { job: Job }) {
+  const definition = definitionOf(job);
+  return (
+    <section class="card">
+      <div class="head">
+        <p class="hint">
+          <Copied text={job.id} name="the id" /> · version {job.version} · created{" "}
+          <Time at={job.created_at} far />, changed <Time at={job.updated_at} far />
+        </p>
+        <Copy curl={asCurl("POST", "/jobs", definition)} cli={asCli("jobs", "show", job.id)} />
+      </div>
+      <Json value={definition} />
+    </section>
+  );
 }
 
-export const reload = (id: string) => refresh(`/jobs/${id}`);
+/** What was done to it: its slice of the audit log. */
+function Changes({ id }: { id: string }) {
+  const trail = useData<AuditPage>(`/audit${query({ object: id, limit: 50 })}`);
+  return (
+    <section class="card list">
+      <Part of={trail}>{(page) => <Entries items={page.items} withObject={false} />}</Part>
+    </section>
+  );
+}
+
+const DEFINED = [
+  "name", "description", "schedule", "target", "queue", "priority", "tags", "timeout", "start_within", "retry",
+  "misfire", "overlap", "limit", "precision", "pause_after",
+] as const; // biome-ignore format: a table
+
+/** What somebody else would need to create the same job: what it says, without what says nothing. */
+export function definitionOf(job: Job): Record<string, unknown> {
+  return Object.fromEntries(
+    DEFINED.map((name) => [name, without(job[name])]).filter(
+      ([, value]) => value !== null && !(Array.isArray(value) && !value.length),
+    ),
+  );
+}
+
+function without(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, one]) => one !== null));
+}

@@ -1,22 +1,26 @@
 /** All jobs: found by part of a name, narrowed by filters, acted on by rows. */
 import { query } from "../api.ts";
-import { useData, useStill } from "../hooks.ts";
+import { useData } from "../hooks.ts";
+import { Acting } from "../parts/acting.tsx";
 import { asCli, asCurl, asOptions, Copy } from "../parts/copy.tsx";
-import { Chips, Choose, given, Pages, Search } from "../parts/filters.tsx";
+import { States } from "../parts/counts.tsx";
+import { Chips, Choose, given, isNarrowed, LookFurther, NoMatch, Pages, Toggle } from "../parts/filters.tsx";
 import { Recent, State, Time } from "../parts/marks.tsx";
 import { Empty, Part } from "../parts/notices.tsx";
-import { address, alter, go, place } from "../router.ts";
+import { Qualified, useQueues } from "../parts/qualified.tsx";
+import { type Column, Table, useChosen } from "../parts/table.tsx";
+import { address, alter, go } from "../router.ts";
 import { mayWrite } from "../session.ts";
-import { duration } from "../time.ts";
-import type { Job, JobPage } from "../types.ts";
+import { duration, moment } from "../time.ts";
+import type { Do, Job, JobPage } from "../types.ts";
 
-const FILTERS = ["name", "state", "kind", "queue", "tag"];
+const STATES = ["active", "paused", "completed", "cancelled"];
+const KINDS = ["recurring", "once"];
+const FILTERS = ["name", "state", "kind", "queue", "tag", "overdue"];
 
 export function Jobs() {
-  const asked = query({ ...given([...FILTERS, "cursor"]), limit: 50 });
-  const page = useData<JobPage>(
-    `/jobs${query({ ...given([...FILTERS, "cursor"]), limit: 50, with: "recent" })}`,
-  );
+  const asked = given([...FILTERS, "sort", "cursor"]);
+  const page = useData<JobPage>(`/jobs${query({ ...asked, limit: 50, with: "recent" })}`);
   return (
     <>
       <div class="head">
@@ -27,21 +31,28 @@ export function Jobs() {
           </a>
         )}
       </div>
+      <States path="/jobs" states={STATES} asked={asked} />
       <div class="filters">
-        <Search name="name" label="name contains …" />
-        <Choose name="state" label="state" options={["active", "paused", "completed", "cancelled"]} />
-        <Choose name="kind" label="kind" options={["recurring", "once"]} />
-        <Search name="queue" label="queue" />
-        <Search name="tag" label="tag" />
+        <Qualified
+          label="Find jobs"
+          hint="part of a name, queue:… tag:…"
+          words="name"
+          values={{ state: STATES, kind: KINDS, queue: useQueues(), tag: [] }}
+        />
+        <Choose name="kind" label="kind" options={KINDS} />
+        <Toggle name="overdue" label="did not run" />
+        <Choose name="sort" label="sort" options={["name", "next_fire"]} otherwise="newest first" />
       </div>
       <Chips names={FILTERS} />
       <section class="card list">
-        <Part of={page}>{(data) => <Rows page={data} />}</Part>
+        <Part of={page}>
+          {(data) => (data.items.length ? <Rows page={data} /> : <NoJobs next={data.next_cursor} />)}
+        </Part>
       </section>
       <div class="foot">
         <Copy
-          curl={asCurl("GET", `/jobs${asked}`)}
-          cli={asCli("jobs", "list", ...asOptions(given(FILTERS)))}
+          curl={asCurl("GET", `/jobs${query(asked)}`)}
+          cli={asCli("jobs", "list", ...asOptions(given([...FILTERS, "sort"])))}
         />
         <Pages next={page.data?.next_cursor ?? null} />
       </div>
@@ -49,96 +60,90 @@ export function Jobs() {
   );
 }
 
+const ACTIONS: [Do, string][] = [
+  ["run", "Run now…"],
+  ["pause", "Pause…"],
+  ["resume", "Resume…"],
+  ["cancel_queued", "Cancel queued…"],
+  ["delete", "Delete…"],
+];
+
 function Rows({ page }: { page: JobPage }) {
-  const still = useStill(page.items);
-  if (!page.items.length) return <NoJobs />;
+  const chosen = useChosen();
+  const { tag, overdue, ...rest } = given(FILTERS);
   return (
     <>
-      {still.waiting > 0 && (
-        <button type="button" class="waiting" onClick={still.let}>
-          {still.waiting} new
-        </button>
+      {mayWrite.value && (
+        <Acting
+          of="jobs"
+          chosen={chosen}
+          shown={page.items.length}
+          more={page.next_cursor !== null}
+          where={overdue ? null : { ...rest, tags: tag ? [tag] : undefined }}
+          actions={ACTIONS}
+        />
       )}
-      <table {...still.hold}>
-        <thead>
-          <tr>
-            <th>Name</th>
-            <th>Schedule</th>
-            <th>Next</th>
-            <th>Last 20</th>
-            <th>Last</th>
-            <th>Queue</th>
-          </tr>
-        </thead>
-        <tbody>
-          {still.shown.map((job) => (
-            <Row key={job.id} job={job} />
-          ))}
-        </tbody>
-      </table>
+      <Table
+        label="Jobs"
+        rows={page.items}
+        columns={COLUMNS}
+        id={(job) => job.id}
+        href={(job) => address(`/jobs/${job.id}`)}
+        chosen={mayWrite.value ? chosen : undefined}
+      />
     </>
   );
 }
 
-function Row({ job }: { job: Job }) {
-  const last = job.recent?.[0];
-  const href = address(`/jobs/${job.id}`);
+const COLUMNS: Column<Job>[] = [
+  { name: "Name", kind: "name", show: (job) => <Name job={job} /> },
+  {
+    name: "Schedule",
+    kind: "words",
+    show: (job) => <span title={JSON.stringify(job.schedule)}>{wordsOf(job)}</span>,
+  },
+  { name: "Next", show: (job) => <Next job={job} /> },
+  { name: "Last 20", show: (job) => <Recent fires={job.recent ?? []} /> },
+  { name: "Last", show: (job) => <Last job={job} /> },
+  { name: "Queue", show: (job) => job.queue },
+];
+
+const wordsOf = (job: Job) =>
+  job.schedule.at ? `once, ${moment(String(job.schedule.at))}` : job.schedule_words;
+
+function Name({ job }: { job: Job }) {
   return (
-    <tr tabIndex={0} data-href={href}>
-      <td data-name="Name" class="name">
-        <a href={href}>{job.name ?? <code>{job.id.slice(0, 14)}…</code>}</a>
-        {job.state !== "active" && <State state={job.state} />}
-        {job.tags.map((tag) => (
-          <button key={tag} type="button" class="tag" onClick={() => alter({ tag })}>
-            {tag}
-          </button>
-        ))}
-      </td>
-      <td data-name="Schedule" class="words" title={JSON.stringify(job.schedule)}>
-        {job.schedule_words}
-      </td>
-      <td data-name="Next">
-        {job.state === "paused" ? <span class="none">held</span> : <Time at={job.next_fire_at} far />}
-      </td>
-      <td data-name="Last 20">
-        <Recent fires={job.recent ?? []} />
-      </td>
-      <td data-name="Last">
-        {last ? (
-          <a
-            class={`s-${last.state}`}
-            href={address(`/executions/${last.id}`)}
-            title={last.reason ?? last.state}
-          >
-            {last.run_ms === null ? last.state : duration(last.run_ms)}
-          </a>
-        ) : (
-          <span class="none">–</span>
-        )}
-      </td>
-      <td data-name="Queue">{job.queue}</td>
-    </tr>
+    <>
+      <a href={address(`/jobs/${job.id}`)}>{job.name ?? <code>{job.id.slice(0, 14)}…</code>}</a>
+      {job.state !== "active" && <State state={job.state} />}
+      {job.tags.map((tag) => (
+        <button key={tag} type="button" class="tag" onClick={() => alter({ tag })}>
+          {tag}
+        </button>
+      ))}
+    </>
   );
 }
 
-function NoJobs() {
-  const set = FILTERS.filter((name) => place.value.query.get(name));
-  if (set.length) {
-    return (
-      <Empty title="No job matches">
-        <p>
-          Looked for {set.map((name) => `${name} “${place.value.query.get(name)}”`).join(", ")}.{" "}
-          <button
-            type="button"
-            class="link"
-            onClick={() => alter(Object.fromEntries(FILTERS.map((name) => [name, undefined])))}
-          >
-            Clear the filters
-          </button>
-        </p>
-      </Empty>
-    );
-  }
+function Next({ job }: { job: Job }) {
+  if (job.state !== "paused") return <Time at={job.next_fire_at} far />;
+  const words = [job.state_reason, job.paused_until && `until ${moment(job.paused_until)}`];
+  return <span title={words.filter(Boolean).join(", ")}>held</span>;
+}
+
+function Last({ job }: { job: Job }) {
+  const last = job.recent?.[0];
+  if (!last) return <span class="none">–</span>;
+  return (
+    <a class={`s-${last.state}`} href={address(`/executions/${last.id}`)} title={last.reason ?? last.state}>
+      {last.run_ms === null || last.state !== "succeeded" ? last.state : duration(last.run_ms)}
+    </a>
+  );
+}
+
+function NoJobs({ next }: { next: string | null }) {
+  if (next) return <LookFurther next={next} />;
+  if (isNarrowed(FILTERS)) return <NoMatch what="job" names={FILTERS} />;
   return (
     <Empty title="No jobs yet">
       <p>A job says what is called and when: once, every so often, or by cron.</p>

@@ -1,13 +1,16 @@
 /** Is it on time, what is broken, what comes next. */
 import { query } from "../api.ts";
+import { dismiss, isDismissed, recall } from "../dismissed.ts";
 import { useData } from "../hooks.ts";
 import { justNow } from "../live.ts";
 import { Mark, Time } from "../parts/marks.tsx";
 import { Part } from "../parts/notices.tsx";
-import { HistoryPlot } from "../plots/history.tsx";
-import { address, alter, place } from "../router.ts";
+import { MOST_COMING } from "../plots/ahead.ts";
+import { FUTURE_SHARE, HistoryPlot } from "../plots/history.tsx";
+import { LatePlot } from "../plots/late.tsx";
+import { address, alter, linked, place } from "../router.ts";
 import { count, duration, now } from "../time.ts";
-import type { ComingFires, ExecutionPage, Need, Series, Summary } from "../types.ts";
+import type { ComingFires, ExecutionPage, Forecast, LagMap, Need, Series, Summary } from "../types.ts";
 import { FirstRun } from "./first_run.tsx";
 
 const SPANS: Record<string, number> = {
@@ -18,13 +21,18 @@ const SPANS: Record<string, number> = {
   "24h": 86_400_000,
 };
 
+/** The map of lateness is looked at more rarely than the rest: it changes by whole steps. */
+const LATE_MS = 15_000;
+
 export function Overview() {
   const span = place.value.query.get("span") ?? "15m";
   const spanMs = SPANS[span] ?? 900_000;
   const summary = useData<Summary>("/stats/summary");
   const from = new Date(Math.floor((now() - spanMs) / 60_000) * 60_000).toISOString();
   const series = useData<Series>(`/stats/series${query({ from })}`);
-  const upcoming = useData<ComingFires>(`/upcoming${query({ limit: 200 })}`);
+  const late = useData<LagMap>(`/stats/lag${query({ from })}`, true, LATE_MS);
+  const upcoming = useData<ComingFires>(`/upcoming${query({ limit: MOST_COMING })}`);
+  const foreseen = useData<Forecast>(`/forecast${query(comingRange(spanMs))}`, true, LATE_MS);
   const empty = summary.data && nothingYet(summary.data) && upcoming.data?.items.length === 0;
   return (
     <>
@@ -48,7 +56,14 @@ export function Overview() {
           </div>
         </div>
         <Part of={series}>
-          {(data) => <HistoryPlot series={data} coming={upcoming.data?.items ?? []} spanMs={spanMs} />}
+          {(data) => (
+            <HistoryPlot
+              series={data}
+              coming={upcoming.data?.items ?? []}
+              forecast={foreseen.data}
+              spanMs={spanMs}
+            />
+          )}
         </Part>
       </section>
       <div class="columns">
@@ -65,43 +80,53 @@ export function Overview() {
           <JustNow />
         </section>
       </div>
+      <section class="card">
+        <h2>How late executions started</h2>
+        <Part of={late}>{(data) => <LatePlot map={data} spanMs={spanMs} />}</Part>
+      </section>
     </>
   );
 }
 
+/** What is ahead of now on the plot, in whole minutes. */
+function comingRange(spanMs: number): { from: string; to: string } {
+  const [from, minutes] = [
+    Math.floor(now() / 60_000) * 60_000,
+    Math.ceil((spanMs * FUTURE_SHARE) / 60_000) + 1,
+  ];
+  return { from: new Date(from).toISOString(), to: new Date(from + minutes * 60_000).toISOString() };
+}
+
 const nothingYet = (summary: Summary) =>
   summary.recurring_jobs.count === 0 &&
-  Object.values(summary.ended).every((n) => n === 0) &&
+  Object.values(summary.ended_1h).every((n) => n === 0) &&
   summary.due.count === 0;
 
 function Tiles({ summary }: { summary: Summary }) {
-  const { late, running, due, dead_24h, ended } = summary;
-  const total = Object.values(ended).reduce((sum, n) => sum + n, 0);
-  const hour = summary.window_s >= 3600 ? "1 h" : duration(summary.window_s * 1000);
+  const { late_1h: late, on_time_1h: onTime, running, due, dead_24h, ended_1h } = summary;
+  const total = Object.values(ended_1h).reduce((sum, n) => sum + n, 0);
   const share =
-    late.on_time === null
-      ? "–"
-      : `${(late.on_time * 100).toFixed(late.on_time > 0.9995 || late.on_time === 0 ? 0 : 2)} %`;
+    onTime === null ? "–" : `${(onTime * 100).toFixed(onTime > 0.9995 || onTime === 0 ? 0 : 2)} %`;
   return (
     <div class="tiles">
       <Tile
         name="On time"
         value={share}
-        note={`within 1 s, ${hour}`}
+        note="within 1 s, 1 h"
         href={address("/executions", { min_lag: "1s" })}
-        bad={late.on_time !== null && late.on_time < 0.99}
+        bad={onTime !== null && onTime < 0.99}
       />
       <Tile
         name="Late p99"
         value={late.p99_ms === null ? "–" : duration(late.p99_ms)}
         note={`p50 ${late.p50_ms === null ? "–" : duration(late.p50_ms)}`}
-        href={address("/executions")}
+        href={address("/executions", { over: "true" })}
         bad={(late.p99_ms ?? 0) > 1000}
       />
       <Tile
         name="Running"
         value={count(running.count, running.capped)}
-        note={`${count(total)} ended in ${hour}`}
+        note={`${count(total)} ended in 1 h`}
         href={address("/executions", { state: "running" })}
       />
       <Tile
@@ -121,7 +146,7 @@ function Tiles({ summary }: { summary: Summary }) {
       <Tile
         name="Recurring jobs"
         value={count(summary.recurring_jobs.count, summary.recurring_jobs.capped)}
-        note={`${count(summary.paused_jobs.count, summary.paused_jobs.capped)} paused`}
+        note={`${count(summary.paused.jobs.count, summary.paused.jobs.capped)} paused`}
         href={address("/jobs", { kind: "recurring" })}
       />
     </div>
@@ -158,11 +183,13 @@ const KIND_MARK: Record<Need["kind"], string> = {
   paused: "paused",
 };
 
-function Needs({ needs }: { needs: Need[] }) {
+function Needs({ needs: all }: { needs: Need[] }) {
+  const needs = all.filter((need) => !isDismissed(need));
+  const hidden = all.length - needs.length;
   if (!needs.length) {
     return (
       <p class="calm">
-        <Mark state="succeeded" /> Nothing needs you.
+        <Mark state="succeeded" /> Nothing needs you. {hidden > 0 && <Dismissed number={hidden} />}
       </p>
     );
   }
@@ -170,7 +197,7 @@ function Needs({ needs }: { needs: Need[] }) {
     <ul class="lines">
       {needs.map((need) => (
         <li key={need.kind + need.text}>
-          <a href={withPlace(need.link)}>
+          <a href={linked(need.link)}>
             <Mark state={KIND_MARK[need.kind]} />
             <span class="grow">
               {need.kind === "dead" && <b>{count(need.count)} × </b>}
@@ -178,15 +205,32 @@ function Needs({ needs }: { needs: Need[] }) {
             </span>
             {need.since && <Time at={need.since} far />}
           </a>
+          <button
+            type="button"
+            class="quiet dismiss"
+            aria-label={`Dismiss for a day: ${need.text}`}
+            title="Dismiss for a day, in this browser"
+            onClick={() => dismiss(need)}
+          >
+            ✕
+          </button>
         </li>
       ))}
+      {hidden > 0 && (
+        <li class="hint">
+          <Dismissed number={hidden} />
+        </li>
+      )}
     </ul>
   );
 }
 
-function withPlace(link: string): string {
-  const [path, text] = link.split("?");
-  return address(path ?? "/", Object.fromEntries(new URLSearchParams(text ?? "")));
+function Dismissed({ number }: { number: number }) {
+  return (
+    <button type="button" class="link" onClick={recall}>
+      show {number} dismissed
+    </button>
+  );
 }
 
 function Next({ fires }: { fires: ComingFires }) {
@@ -208,9 +252,11 @@ function Next({ fires }: { fires: ComingFires }) {
 }
 
 function JustNow() {
-  const past = useData<ExecutionPage>(`/executions${query({ limit: 10, state: "succeeded" })}`, false);
-  const earlier = (past.data?.items ?? [])
+  const well = useData<ExecutionPage>(`/executions${query({ limit: 10, state: "succeeded" })}`, false);
+  const dead = useData<ExecutionPage>(`/executions${query({ limit: 10, state: "dead" })}`, false);
+  const earlier = [...(well.data?.items ?? []), ...(dead.data?.items ?? [])]
     .filter((item) => item.finished_at)
+    .toSorted((a, b) => Date.parse(b.finished_at!) - Date.parse(a.finished_at!))
     .map((item) => ({ ...item, name: item.job_name, late_ms: item.lag_ms, at: item.finished_at! }));
   const told = new Set(justNow.value.map((item) => item.id));
   const items = [...justNow.value, ...earlier.filter((item) => !told.has(item.id))];

@@ -22,15 +22,33 @@ export const asCli = (...words: string[]) =>
     .map((word) => (/^[\w./:=@-]+$/.test(word) ? word : quoted(word)))
     .join(" ");
 
-/** Filters of a list as options of the command that lists the same. */
+/** Filters of a list as options of the command that lists the same; what is on or off is an option without a value. */
 export const asOptions = (set: Record<string, string | undefined>) =>
-  Object.entries(set).flatMap(([name, value]) => (value ? [`--${name.replaceAll("_", "-")}`, value] : []));
+  Object.entries(set).flatMap(([name, value]) =>
+    value ? [`--${name.replaceAll("_", "-")}`, ...(value === "true" ? [] : [value])] : [],
+  );
+
+const SAID = 80;
+
+export async function copy(text: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    say(`Copied: ${text.slice(0, SAID)}${text.length > SAID ? " …" : ""}`);
+  } catch {
+    say("The browser did not let us copy; it is in the button's hint.", true);
+  }
+}
+
+/** A text that is meant to be taken along: an id, a key. */
+export function Copied({ text, name }: { text: string; name: string }) {
+  return (
+    <button type="button" class="link copied" title={`Copy ${name}`} onClick={() => void copy(text)}>
+      <code>{text}</code>
+    </button>
+  );
+}
 
 export function Copy({ curl, cli }: { curl: string; cli?: string }) {
-  const copy = async (text: string) => {
-    await navigator.clipboard.writeText(text).catch(() => undefined);
-    say(`Copied: ${text.slice(0, 80)}${text.length > 80 ? " …" : ""}`);
-  };
   return (
     <span class="copy">
       as{" "}

@@ -1,7 +1,7 @@
 /** Dialogs that say what will happen, and toasts that say what did. */
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Refused } from "../api.ts";
 import { Trouble } from "./notices.tsx";
 
@@ -52,25 +52,28 @@ interface DialogProps {
   close: () => void;
   action?: string;
   danger?: boolean;
-  /** What the button does; the dialog closes when it is done and stays with the problem when it is refused. */
+  /** The word of the one button of a dialog that only tells. */
+  only?: string;
+  wide?: boolean;
+  /** Whether the button has to wait for something. */
+  not?: boolean;
+  /** What the button does. The dialog closes when it is done, unless the answer is "stay", and stays with a refusal's problem. */
   act?: () => Promise<unknown>;
   children: ComponentChildren;
 }
 
-export function Dialog({ title, close, action, danger, act, children }: DialogProps) {
+export function Dialog({ title, close, action, danger, only, wide, not, act, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [error, fail] = useState<Refused | null>(null);
   const [busy, work] = useState(false);
-  useEffect(() => {
-    dialog.current?.showModal();
-  }, []);
+  useLayoutEffect(() => dialog.current?.showModal(), []);
   const submit = async (event: Event) => {
     event.preventDefault();
     if (!act) return close();
     work(true);
     try {
-      await act();
-      close();
+      if ((await act()) === "stay") work(false);
+      else close();
     } catch (caught) {
       if (!(caught instanceof Refused)) throw caught;
       fail(caught);
@@ -78,18 +81,20 @@ export function Dialog({ title, close, action, danger, act, children }: DialogPr
     }
   };
   return (
-    <dialog ref={dialog} onClose={close} aria-labelledby="dialog-title">
+    <dialog ref={dialog} class={wide ? "wide" : undefined} onClose={close} aria-labelledby="dialog-title">
       <form onSubmit={submit}>
         <h2 id="dialog-title">{title}</h2>
         {children}
         {error && <Trouble error={error} />}
         <footer>
           <button type="button" onClick={close}>
-            Cancel
+            {only ?? "Close"}
           </button>
-          <button type="submit" class={danger ? "danger" : "primary"} disabled={busy}>
-            {action ?? "OK"}
-          </button>
+          {!only && (
+            <button type="submit" class={danger ? "danger" : "primary"} disabled={busy || not}>
+              {action ?? "OK"}
+            </button>
+          )}
         </footer>
       </form>
     </dialog>

@@ -1,15 +1,21 @@
 /** What surrounds every page: where one can go, whether it is live, in which zone times are, who is logged in. */
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 import { away, tenant } from "../api.ts";
+import { useData } from "../hooks.ts";
+import { showKeys } from "../keyboard.ts";
 import { connected, wanted } from "../live.ts";
-import { address, alter, place } from "../router.ts";
+import { visible } from "../nav.ts";
+import { address, alter, param, place } from "../router.ts";
 import { logOut, operator, session } from "../session.ts";
-import { duration, tick, zone } from "../time.ts";
+import { duration, jobZone, tick, zone } from "../time.ts";
+import type { TenantPage } from "../types.ts";
+import { Menu } from "./menu.tsx";
 import { openPalette } from "./palette.tsx";
 
-export const THEMES = ["system", "light", "dark"] as const;
-export const theme = signal(localStorage.getItem("theme") ?? "system");
+const THEMES = ["system", "light", "dark"] as const;
+const theme = signal(localStorage.getItem("theme") ?? "system");
 
 export function applyTheme(): void {
   document.documentElement.dataset.theme = theme.value;
@@ -25,37 +31,19 @@ export function Bell() {
   );
 }
 
-const ICONS: Record<string, string> = {
-  "/": "M3 13h8V3H3zm0 8h8v-6H3zm10 0h8V11h-8zm0-18v6h8V3z",
-  "/jobs": "M4 5h2v2H4zm4 0h12v2H8zM4 11h2v2H4zm4 0h12v2H8zM4 17h2v2H4zm4 0h12v2H8z",
-  "/executions": "M5 3v18l15-9z",
-  "/dead-letters": "M12 2 2 20h20zm-1 7h2v5h-2zm0 6.5h2v2h-2z",
-  "/fleet": "M4 4h16v6H4zm0 10h16v6H4zM7 6v2h2V6zm0 10v2h2v-2z",
-};
-
-export const NAV: { path: string; name: string; group: string; key: string; operators?: boolean }[] = [
-  { path: "/", name: "Overview", group: "Now", key: "o" },
-  { path: "/jobs", name: "Jobs", group: "Work", key: "j" },
-  { path: "/executions", name: "Executions", group: "Work", key: "e" },
-  { path: "/dead-letters", name: "Dead letters", group: "Work", key: "d" },
-  { path: "/fleet", name: "Workers & shards", group: "Places", key: "w", operators: true },
-];
-
 export function Frame({ children }: { children: ComponentChildren }) {
-  const here = `/${place.value.path.split("/")[1] ?? ""}`;
-  const shown = NAV.filter((item) => !item.operators || operator.value);
   return (
     <div class="frame">
       <a class="skip" href="#main">
         Skip to the page
       </a>
       <header>
-        <a class="brand" href={address("/")}>
+        <a class="brand" href={address("/")} aria-label="Tocsin, to the overview">
           <Bell />
           <span>Tocsin</span>
         </a>
-        {tenant.value && <span class="chip">tenant {tenant.value}</span>}
-        <button type="button" class="find" onClick={openPalette}>
+        {operator.value && <TenantSwitch />}
+        <button type="button" class="find" onClick={openPalette} aria-label="Find">
           <svg viewBox="0 0 16 16" aria-hidden="true">
             <path d="M7 1a6 6 0 1 0 3.7 10.7l3.3 3.3 1.4-1.4-3.3-3.3A6 6 0 0 0 7 1zm0 2a4 4 0 1 1 0 8 4 4 0 0 1 0-8z" />
           </svg>
@@ -65,33 +53,67 @@ export function Frame({ children }: { children: ComponentChildren }) {
         <Live />
         <ZoneSwitch />
         <ThemeSwitch />
-        <button
-          type="button"
-          class="quiet who"
-          title={`key ${session.value?.key_id}, scopes ${session.value?.scopes.join(", ")}`}
-          onClick={() => void logOut()}
-        >
-          Log out
-        </button>
+        <Who />
       </header>
-      <nav aria-label="Pages">
-        {shown.map((item, index) => (
-          <div key={item.path}>
-            {shown[index - 1]?.group !== item.group && <small>{item.group}</small>}
-            <a href={address(item.path)} aria-current={here === item.path ? "page" : undefined}>
-              <svg viewBox="0 0 24 24" aria-hidden="true">
-                <path d={ICONS[item.path] ?? ""} />
-              </svg>
-              {item.name}
-            </a>
-          </div>
-        ))}
-      </nav>
+      <Pages />
       <main id="main" tabIndex={-1}>
         <Banner />
         {children}
       </main>
     </div>
+  );
+}
+
+function Pages() {
+  const here = `/${place.value.path.split("/")[1] ?? ""}`;
+  const shown = visible();
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const current = nav.current?.querySelector<HTMLElement>("[aria-current]");
+    if (current && nav.current) nav.current.scrollLeft = current.offsetLeft - 60; // on a phone the pages are a strip
+  }, [here]);
+  return (
+    <nav ref={nav} aria-label="Pages">
+      {shown.map((item, index) => (
+        <div key={item.path}>
+          {shown[index - 1]?.group !== item.group && <small>{item.group}</small>}
+          <a
+            href={address(item.path)}
+            aria-current={here === item.path ? "page" : undefined}
+            title={`g ${item.key}`}
+          >
+            <svg viewBox="0 0 24 24" aria-hidden="true">
+              <path d={item.icon} />
+            </svg>
+            {item.name}
+          </a>
+        </div>
+      ))}
+    </nav>
+  );
+}
+
+/** Whose things an operator sees. It is in the address, so that a link shows the same tenant. */
+function TenantSwitch() {
+  const own = session.value?.tenant ?? "default";
+  const known = useData<TenantPage>("/tenants?limit=100", false);
+  const names = new Set([own, tenant.value || own, ...(known.data?.items ?? []).map((one) => one.name)]);
+  return (
+    <select
+      class="quiet tenant"
+      aria-label="Tenant"
+      value={tenant.value || own}
+      onChange={(event) => {
+        const chosen = event.currentTarget.value;
+        alter({ tenant: chosen === own ? undefined : chosen });
+      }}
+    >
+      {[...names].map((name) => (
+        <option key={name} value={name}>
+          {name}
+        </option>
+      ))}
+    </select>
   );
 }
 
@@ -118,6 +140,7 @@ function Live() {
       type="button"
       class={`quiet live ${words}`}
       aria-pressed={wanted.value}
+      aria-label={`Live updates: ${words}`}
       title="Live updates on or off (p)"
       onClick={() => (wanted.value = !wanted.value)}
     >
@@ -127,17 +150,29 @@ function Live() {
   );
 }
 
+/** UTC, local, or the zone of the job that is looked at. */
 function ZoneSwitch() {
-  const choose = (event: Event) => {
-    const chosen = (event.currentTarget as HTMLSelectElement).value;
-    localStorage.setItem("zone", chosen);
-    alter({ zone: chosen, cursor: place.value.query.get("cursor") ?? undefined }, true);
+  const choose = (chosen: string) => {
+    localStorage.setItem("zone", chosen === "UTC" ? "UTC" : "local");
+    alter({ zone: chosen, cursor: param("cursor") || undefined }, true);
   };
+  const others = new Set(
+    [jobZone.value, zone.value].filter((one) => one && one !== "local" && one !== "UTC"),
+  );
   return (
-    <select class="quiet" aria-label="Time zone" value={zone.value} onChange={choose}>
-      <option value="local">local time</option>
+    <select
+      class="quiet zone"
+      aria-label="Time zone"
+      value={zone.value}
+      onChange={(event) => choose(event.currentTarget.value)}
+    >
+      <option value="local">local</option>
       <option value="UTC">UTC</option>
-      {zone.value !== "local" && zone.value !== "UTC" && <option value={zone.value}>{zone.value}</option>}
+      {[...others].map((one) => (
+        <option key={one} value={one}>
+          {one}
+        </option>
+      ))}
     </select>
   );
 }
@@ -147,17 +182,46 @@ function ThemeSwitch() {
     theme.value = THEMES[(THEMES.indexOf(theme.value as "system") + 1) % THEMES.length] ?? "system";
     applyTheme();
   };
+  const words = `Theme: ${theme.value}`;
   return (
-    <button
-      type="button"
-      class="quiet theme"
-      title={`Theme: ${theme.value}`}
-      aria-label={`Theme: ${theme.value}`}
-      onClick={next}
-    >
+    <button type="button" class="quiet theme" title={words} aria-label={words} onClick={next}>
       <svg viewBox="0 0 16 16" aria-hidden="true">
         <path d="M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1zm0 2v10A5 5 0 0 1 8 3z" />
       </svg>
     </button>
+  );
+}
+
+function Who() {
+  const who = session.value;
+  const face = (
+    <svg viewBox="0 0 24 24" aria-hidden="true">
+      <path d="M12 12a5 5 0 1 0 0-10 5 5 0 0 0 0 10zm0 2c-5 0-9 2.5-9 6v2h18v-2c0-3.5-4-6-9-6z" />
+    </svg>
+  );
+  return (
+    <Menu label="Who is logged in" class="who" face={face}>
+      <dl>
+        <dt>Key</dt>
+        <dd>
+          <code>{who?.key_id}</code>
+        </dd>
+        <dt>Scopes</dt>
+        <dd>{who?.scopes.join(", ")}</dd>
+        <dt>Tenant</dt>
+        <dd>{who?.tenant}</dd>
+        <dt>Version</dt>
+        <dd>{who?.version}</dd>
+      </dl>
+      <a class="button quiet" href={address("/words")}>
+        Words and their meaning
+      </a>
+      <button type="button" class="quiet" onClick={showKeys}>
+        Keyboard shortcuts <kbd>?</kbd>
+      </button>
+      <button type="button" class="quiet" onClick={() => void logOut()}>
+        Log out
+      </button>
+    </Menu>
   );
 }

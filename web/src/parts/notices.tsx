@@ -1,6 +1,7 @@
 /** What is said instead of data: nothing yet, nothing that matches, something wrong. Each says what to do next. */
 import type { ComponentChildren } from "preact";
 import type { Known, Refused } from "../api.ts";
+import { address } from "../router.ts";
 import { duration, tick } from "../time.ts";
 
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
@@ -9,7 +10,7 @@ export function Empty({ title, children }: { title: string; children?: Component
       <svg viewBox="0 0 64 64" aria-hidden="true">
         <path d="M32 10c-9 0-16 7-16 16v12l-5 8h42l-5-8V26c0-9-7-16-16-16zM26 50a6 6 0 0 0 12 0z" />
       </svg>
-      <h3>{title}</h3>
+      <h2>{title}</h2>
       {children}
     </div>
   );
@@ -29,11 +30,18 @@ export function Trouble({ error, again }: { error: Refused; again?: (() => void)
           Quote the request id <code>{request_id}</code>.
         </p>
       )}
-      {again && (
+      {status === 404 && <p>Ctrl-K finds a job by part of its name, and anything by its id.</p>}
+      {status === 403 && (
+        <p>
+          <a href={address("/")}>To the overview</a>, or log in with a key that has the scope.
+        </p>
+      )}
+      {again && status !== 403 && (
         <button type="button" onClick={again}>
           Try again
         </button>
       )}
+      {error.retryAfter !== null && <small>Worth trying again in {error.retryAfter} s.</small>}
     </div>
   );
 }
@@ -60,7 +68,7 @@ export function Part<T>({
 }) {
   if (of.data !== null) {
     return (
-      <div class={of.error ? "stale" : undefined}>
+      <div class={of.error ? "stale" : "part"}>
         {of.error && <Stale since={of.at} />}
         {children(of.data)}
       </div>

@@ -7,6 +7,8 @@ import { useWidth } from "./history.tsx";
 
 const ROW = 30;
 const TOP = 8;
+/** Room on the right for what the last attempt says. */
+const LABELS = 104;
 
 interface Span {
   from: number;
@@ -62,7 +64,7 @@ export function Gantt({ execution }: { execution: Execution }) {
   const from = spans[0]!.from;
   const until = Math.max(spans[spans.length - 1]!.to, from + 1);
   const margin = (until - from) * 0.03;
-  const axis: Axis = { from: from - margin, to: until + margin, width };
+  const axis: Axis = { from: from - margin, to: until + margin, width: Math.max(60, width - LABELS) };
   const attempts = spans.filter((span) => span.kind !== "wait" && span.kind !== "backoff");
   const height = TOP + ROW * Math.max(1, attempts.length) + 26;
   let row = -1;
@@ -93,7 +95,7 @@ export function Gantt({ execution }: { execution: Execution }) {
             {marks(axis, from, until - from < 5000).map(([at, words]) => (
               <g key={at}>
                 <line class="tick" x1={x(axis, at)} x2={x(axis, at)} y1={TOP} y2={height - 20} />
-                <text class="label middle" x={Math.min(width - 30, Math.max(30, x(axis, at)))} y={height - 6}>
+                <text class="label middle" x={Math.max(24, x(axis, at))} y={height - 6}>
                   {words}
                 </text>
               </g>
@@ -110,7 +112,6 @@ function Bar({ span, axis, row, rows }: { span: Span; axis: Axis; row: number; r
   const wide = Math.max(2, x(axis, span.to) - left);
   const y = TOP + ROW * Math.min(row, Math.max(0, rows - 1));
   const gap = span.kind === "wait" || span.kind === "backoff";
-  const outside = left + wide + 130 > axis.width && left > 140;
   return (
     <g class={`span k-${span.kind}`}>
       <title>{span.words}</title>
@@ -122,12 +123,7 @@ function Bar({ span, axis, row, rows }: { span: Span; axis: Axis; row: number; r
         rx={gap ? 2 : 4}
       />
       {!gap && (
-        <text
-          class="label"
-          x={outside ? left - 6 : left + wide + 6}
-          y={y + ROW / 2 + 4}
-          text-anchor={outside ? "end" : "start"}
-        >
+        <text class="label" x={left + wide + 6} y={y + ROW / 2 + 4}>
           {span.words}
         </text>
       )}

@@ -2,16 +2,23 @@
 import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { clock, count, duration, minute, now, tick, zoneName } from "../time.ts";
-import type { Bucket, ComingFire, Series } from "../types.ts";
+import type { ComingFire, Forecast, Series } from "../types.ts";
+import { ahead, type Stretch } from "./ahead.ts";
 import { type Axis, roundUp, ticks, x } from "./axis.ts";
 
 const STATES = ["succeeded", "skipped", "cancelled", "expired", "dead"] as const;
+type Bucket = Record<(typeof STATES)[number], number> & {
+  at: string;
+  p50_ms: number | null;
+  p99_ms: number | null;
+};
 const TOP = 14;
 const BARS = 120;
 const GAP = 18;
 const LATE = 44;
 const HEIGHT = TOP + BARS + GAP + LATE + 22;
-const FUTURE_SHARE = 0.25;
+/** How much of the span is ahead of now, beside it. */
+export const FUTURE_SHARE = 0.25;
 
 export function useWidth(): [RefObject<HTMLDivElement | null>, number] {
   const box = useRef<HTMLDivElement>(null);
@@ -28,22 +35,24 @@ export function useWidth(): [RefObject<HTMLDivElement | null>, number] {
 interface Props {
   series: Series;
   coming: ComingFire[];
+  forecast: Forecast | null;
   spanMs: number;
 }
 
-export function HistoryPlot({ series, coming, spanMs }: Props) {
+export function HistoryPlot({ series, coming, forecast, spanMs }: Props) {
   const [box, width] = useWidth();
   const [pointed, point] = useState<number | null>(null);
   tick.value;
   const to = now() + spanMs * FUTURE_SHARE;
   const axis: Axis = { from: now() - spanMs, to, width };
   const step = series.step_s * 1000;
-  const expected = expectedBy(coming, step);
-  const most = Math.max(1, ...series.items.map(total), ...expected.values());
+  const expected = ahead(coming, forecast, now(), step);
+  const items = bucketsOf(series);
+  const most = Math.max(1, ...items.map(total), ...expected.map((one) => one.number));
   const top = roundUp(most);
-  const latest = roundUp(Math.max(1, ...series.items.map((bucket) => bucket.p99_ms ?? 0)));
+  const latest = roundUp(Math.max(1, ...items.map((bucket) => bucket.p99_ms ?? 0)));
   const nowX = x(axis, now());
-  const shown = pointed === null ? null : series.items.find((bucket) => within(bucket, pointed, step));
+  const shown = pointed === null ? null : items.find((bucket) => within(bucket, pointed, step));
   return (
     <figure class="plot">
       <figcaption>
@@ -56,7 +65,7 @@ export function HistoryPlot({ series, coming, spanMs }: Props) {
             width={width}
             height={HEIGHT}
             role="img"
-            aria-label={summaryOf(series, coming)}
+            aria-label={summaryOf(items, coming)}
             onPointerMove={(event) => point(axis.from + (event.offsetX / width) * (axis.to - axis.from))}
             onPointerLeave={() => point(null)}
           >
@@ -69,11 +78,11 @@ export function HistoryPlot({ series, coming, spanMs }: Props) {
             />
             <Grid axis={axis} top={top} />
             {STATES.map((state) => (
-              <path key={state} class={`bar s-${state}`} d={bars(series.items, state, axis, step, top)} />
+              <path key={state} class={`bar s-${state}`} d={bars(items, state, axis, step, top)} />
             ))}
-            <path class="bar s-expected" d={ahead(expected, axis, step, top)} />
-            <path class="line p99" d={line(series.items, "p99_ms", axis, step, latest)} />
-            <path class="line p50" d={line(series.items, "p50_ms", axis, step, latest)} />
+            <path class="bar s-expected" d={expected.map((one) => block(one, 0, axis, top)).join("")} />
+            <path class="line p99" d={line(items, "p99_ms", axis, step, latest)} />
+            <path class="line p50" d={line(items, "p50_ms", axis, step, latest)} />
             <text class="label" x={4} y={TOP + BARS + GAP + 8}>
               late, up to {duration(latest)}
             </text>
@@ -89,18 +98,22 @@ export function HistoryPlot({ series, coming, spanMs }: Props) {
   );
 }
 
+/** The buckets in which something ended, each with its counts by state. */
+function bucketsOf(series: Series): Bucket[] {
+  const by = new Map(series.series.map((one) => [one.key, one.fires]));
+  return series.at.flatMap((at, place) => {
+    if (!series.total.fires[place]) return [];
+    const of = (state: string) => by.get(state)?.[place] ?? 0;
+    const [succeeded, skipped, cancelled] = [of("succeeded"), of("skipped"), of("cancelled")];
+    const p50_ms = series.total.p50_ms[place] ?? null;
+    const p99_ms = series.total.p99_ms[place] ?? null;
+    return [{ at, succeeded, skipped, cancelled, expired: of("expired"), dead: of("dead"), p50_ms, p99_ms }];
+  });
+}
+
 const total = (bucket: Bucket) => STATES.reduce((sum, state) => sum + bucket[state], 0);
 const within = (bucket: Bucket, at: number, step: number) =>
   Date.parse(bucket.at) <= at && at < Date.parse(bucket.at) + step;
-
-function expectedBy(coming: ComingFire[], step: number): Map<number, number> {
-  const found = new Map<number, number>();
-  for (const fire of coming) {
-    const bucket = Math.floor(Date.parse(fire.at) / step) * step;
-    found.set(bucket, (found.get(bucket) ?? 0) + 1);
-  }
-  return found;
-}
 
 /** One path for all buckets of a state, stacked on the states before it: an element per bucket would be slow. */
 function bars(
@@ -115,20 +128,14 @@ function bars(
   for (const bucket of items) {
     if (!bucket[state]) continue;
     const start = below.reduce((sum, one) => sum + bucket[one], 0);
-    path += block(Date.parse(bucket.at), start, bucket[state], axis, step, top);
+    path += block({ at: Date.parse(bucket.at), number: bucket[state], ms: step }, start, axis, top);
   }
   return path;
 }
 
-function ahead(expected: Map<number, number>, axis: Axis, step: number, top: number): string {
-  let path = "";
-  for (const [at, number] of expected) path += block(at, 0, number, axis, step, top);
-  return path;
-}
-
-function block(at: number, start: number, number: number, axis: Axis, step: number, top: number): string {
+function block({ at, number, ms }: Stretch, start: number, axis: Axis, top: number): string {
   const left = Math.max(0, x(axis, at));
-  const right = Math.min(axis.width, x(axis, at + step));
+  const right = Math.min(axis.width, x(axis, at + ms));
   const wide = Math.max(1, right - left - (right - left > 3 ? 1 : 0));
   if (right <= 0 || left >= axis.width) return "";
   const high = Math.max(1.5, (number / top) * BARS);
@@ -206,8 +213,8 @@ function Legend({ shown, step }: { shown: Bucket | null; step: number }) {
   );
 }
 
-function summaryOf(series: Series, coming: ComingFire[]): string {
-  const ended = series.items.reduce((sum, bucket) => sum + total(bucket), 0);
-  const dead = series.items.reduce((sum, bucket) => sum + bucket.dead, 0);
+function summaryOf(items: Bucket[], coming: ComingFire[]): string {
+  const ended = items.reduce((sum, bucket) => sum + total(bucket), 0);
+  const dead = items.reduce((sum, bucket) => sum + bucket.dead, 0);
   return `${count(ended)} executions ended, ${count(dead)} of them dead; ${count(coming.length)} are expected`;
 }

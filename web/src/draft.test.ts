@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { bodyOf, changesOf, draftOf, FRESH, newOf, optionsOf } from "./draft.ts";
+import type { Job } from "./types.ts";
+
+const JOB = {
+  name: "receipts",
+  schedule: { every: "1h" },
+  target: { kind: "task", task: "shop.receipt", payload: { order: 17 }, trace: null },
+  queue: "mail",
+  tags: [],
+  retry: { max_attempts: 5 },
+  overlap: "allow",
+  misfire: { policy: "fire_once" },
+} as unknown as Job;
+
+test("a job that runs a task stays one when something else is changed", () => {
+  const draft = { ...draftOf(JOB), queue: "post" };
+  assert.deepEqual(changesOf(JOB, bodyOf(draft)), { queue: "post" });
+});
+
+test("a task's payload is JSON or text, and text that reads as JSON stays text", () => {
+  const draft = { ...FRESH, kind: "task" as const, task: "shop.receipt" };
+  const payload = (text: string) => bodyOf({ ...draft, payload: text }).target;
+  assert.deepEqual(payload('{"order": 1}'), { kind: "task", task: "shop.receipt", payload: { order: 1 } });
+  assert.deepEqual(payload("order 1"), { kind: "task", task: "shop.receipt", payload: "order 1" });
+  const quoted = { ...JOB, target: { ...JOB.target, payload: "17" } } as Job;
+  assert.deepEqual(changesOf(quoted, bodyOf(draftOf(quoted))), {});
+  assert.equal(draftOf(quoted).payload, '"17"');
+});
+
+test("a new task leaves out what is empty, and is the same as a command", () => {
+  const draft = { ...FRESH, kind: "task" as const, task: "shop.receipt" };
+  assert.deepEqual(newOf(draft).target, { kind: "task", task: "shop.receipt" });
+  const options = optionsOf({ ...draft, payload: "[1]" }).join(" ");
+  assert.match(options, /--task shop.receipt --payload \[1\]/);
+});
+
+test("a target that the form does not know stays as it is", () => {
+  const other = { ...JOB, target: { kind: "carrier-pigeon", loft: 3 } } as unknown as Job;
+  assert.deepEqual(changesOf(other, bodyOf({ ...draftOf(other), queue: "post" })), { queue: "post" });
+  assert.deepEqual(changesOf(other, bodyOf({ ...draftOf(other), kind: "noop" })), {
+    target: { kind: "noop" },
+  });
+});

@@ -1,0 +1,293 @@
+/** The fields of a job's form. A problem that names a field stands under it. */
+import type { Refused } from "../api.ts";
+import { KINDS } from "../credentials.ts";
+import { type Draft, local } from "../draft.ts";
+import { useData } from "../hooks.ts";
+import { servedBy } from "../served.ts";
+import type { SecretPage, WorkerPage } from "../types.ts";
+
+export interface Parts {
+  draft: Draft;
+  set: (changes: Partial<Draft>) => void;
+  problem: Refused | null;
+}
+
+export function WhenFields({ draft, set, problem }: Parts) {
+  const recurring = draft.when === "every" || draft.when === "cron";
+  return (
+    <>
+      {draft.when === "every" && (
+        <Field label="every" problem={problem}>
+          <input
+            value={draft.every}
+            placeholder="5m, 1h30m, 10s"
+            onInput={(e) => set({ every: e.currentTarget.value })}
+          />
+        </Field>
+      )}
+      {draft.when === "in" && (
+        <Field label="once, in" problem={problem}>
+          <input value={draft.in} placeholder="10m" onInput={(e) => set({ in: e.currentTarget.value })} />
+        </Field>
+      )}
+      {draft.when === "several" && (
+        <Field label="rules as JSON; it fires when any of them does" problem={problem}>
+          <textarea
+            rows={5}
+            spellcheck={false}
+            value={draft.several}
+            onInput={(e) => set({ several: e.currentTarget.value })}
+          />
+        </Field>
+      )}
+      {draft.when === "at" && (
+        <Field label={`once, at (${local})`} problem={problem}>
+          <input
+            type="datetime-local"
+            step="1"
+            value={draft.at}
+            onInput={(e) => set({ at: e.currentTarget.value })}
+          />
+        </Field>
+      )}
+      {draft.when === "cron" && (
+        <>
+          <Field label="minute · hour · day · month · weekday" problem={problem}>
+            <input
+              class="cron"
+              value={draft.cron}
+              spellcheck={false}
+              onInput={(e) => set({ cron: e.currentTarget.value })}
+            />
+          </Field>
+          <div class="row">
+            <Field label="zone">
+              <input list="zones" value={draft.zone} onInput={(e) => set({ zone: e.currentTarget.value })} />
+              <datalist id="zones">
+                {Intl.supportedValuesOf("timeZone").map((one) => (
+                  <option key={one} value={one} />
+                ))}
+              </datalist>
+            </Field>
+            <Field label="when clocks change">
+              <select value={draft.dst} onChange={(e) => set({ dst: e.currentTarget.value })}>
+                {["cron", "literal", "once"].map((one) => (
+                  <option key={one}>{one}</option>
+                ))}
+              </select>
+            </Field>
+          </div>
+        </>
+      )}
+      {recurring && (
+        <Field label="spread within (jitter), if many jobs share an instant">
+          <input
+            value={draft.jitter}
+            placeholder="none"
+            onInput={(e) => set({ jitter: e.currentTarget.value })}
+          />
+        </Field>
+      )}
+    </>
+  );
+}
+
+export function TargetFields({ draft, set, problem }: Parts) {
+  return (
+    <>
+      <div class="row">
+        <Field label="method">
+          <select value={draft.method} onChange={(e) => set({ method: e.currentTarget.value })}>
+            {["POST", "GET", "PUT", "PATCH", "DELETE"].map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        </Field>
+        <Field label="URL" grow problem={problem}>
+          <input
+            type="url"
+            value={draft.url}
+            required
+            placeholder="https://example.com/hook"
+            onInput={(e) => set({ url: e.currentTarget.value })}
+          />
+        </Field>
+      </div>
+      <Field label="body: JSON, or text">
+        <textarea
+          rows={4}
+          value={draft.body}
+          spellcheck={false}
+          onInput={(e) => set({ body: e.currentTarget.value })}
+        />
+      </Field>
+      <CredentialFields draft={draft} set={set} />
+    </>
+  );
+}
+
+/** A task, of those that workers serve or of those to come, and what it is given. */
+export function TaskFields({ draft, set, problem }: Parts) {
+  const found = useData<WorkerPage>("/workers?limit=100", false);
+  return (
+    <>
+      <Field label="task" problem={problem}>
+        <input
+          value={draft.task}
+          required
+          list="served-tasks"
+          placeholder="shop.send_receipt"
+          onInput={(e) => set({ task: e.currentTarget.value })}
+        />
+      </Field>
+      <datalist id="served-tasks">
+        {servedBy(found.data?.items ?? []).map(({ name }) => (
+          <option key={name} value={name} />
+        ))}
+      </datalist>
+      <Field label="payload: JSON, or text">
+        <textarea
+          rows={4}
+          value={draft.payload}
+          spellcheck={false}
+          onInput={(e) => set({ payload: e.currentTarget.value })}
+        />
+      </Field>
+    </>
+  );
+}
+
+/** Headers, and how the call says who calls. Values can lie in a secret, so that nobody reads them here. */
+function CredentialFields({ draft, set }: Omit<Parts, "problem">) {
+  const found = useData<SecretPage>("/secrets?limit=100", false);
+  const secrets = found.data?.items.map((one) => `secret:${one.name}`) ?? [];
+  const kinds = KINDS.includes(draft.auth) ? KINDS : [...KINDS, draft.auth];
+  return (
+    <details class="more" open={draft.headers !== "" || draft.auth !== "none"}>
+      <summary>Headers and credentials</summary>
+      <Field label="headers, a line each; secret:… takes a value from a secret">
+        <textarea
+          rows={2}
+          value={draft.headers}
+          spellcheck={false}
+          placeholder={"X-Team: billing\nX-Token: secret:billing-token"}
+          onInput={(e) => set({ headers: e.currentTarget.value })}
+        />
+      </Field>
+      <div class="row">
+        <Field label="credentials">
+          <select value={draft.auth} onChange={(e) => set({ auth: e.currentTarget.value })}>
+            {kinds.map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        </Field>
+        {draft.auth === "basic" && (
+          <Field label="user name">
+            <input value={draft.username} onInput={(e) => set({ username: e.currentTarget.value })} />
+          </Field>
+        )}
+        {(draft.auth === "bearer" || draft.auth === "basic") && (
+          <Field label={draft.auth === "bearer" ? "token" : "password"} grow>
+            <input
+              list="secrets"
+              value={draft.credential}
+              placeholder="secret:…"
+              autocomplete="off"
+              onInput={(e) => set({ credential: e.currentTarget.value })}
+            />
+            <datalist id="secrets">
+              {secrets.map((one) => (
+                <option key={one} value={one} />
+              ))}
+            </datalist>
+          </Field>
+        )}
+      </div>
+    </details>
+  );
+}
+
+interface FieldProps {
+  label: string;
+  problem?: Refused | null;
+  grow?: boolean;
+  children: preact.ComponentChildren;
+}
+
+export function Field({ label, problem, grow, children }: FieldProps) {
+  return (
+    // biome-ignore lint/a11y/noLabelWithoutControl: the control is the child
+    <label class={grow ? "field grow" : "field"}>
+      <span>{label}</span>
+      {children}
+      {problem && <em role="alert">{problem.problem.detail}</em>}
+    </label>
+  );
+}
+
+const OVERLAPS: Record<string, string> = {
+  allow: "run both",
+  skip: "skip the later one",
+  queue: "let the later one wait",
+  collapse: "run once more after it, however many came",
+  replace: "stop the earlier one",
+};
+const MISFIRES: Record<string, string> = {
+  fire_once: "run the latest one",
+  fire_all: "run them all",
+  skip: "skip them",
+};
+
+/** What happens when it fails, overlaps or is late: each policy as a sentence. */
+export function PolicyFields({ draft, set }: Omit<Parts, "problem">) {
+  return (
+    <>
+      <div class="row">
+        <Field label="if it fails, attempts at most">
+          <input
+            type="number"
+            min={1}
+            max={100}
+            value={draft.attempts}
+            onInput={(e) => set({ attempts: e.currentTarget.value })}
+          />
+        </Field>
+        <Field label="while one still runs">
+          <Choice words={OVERLAPS} value={draft.overlap} choose={(overlap) => set({ overlap })} />
+        </Field>
+      </div>
+      <div class="row">
+        <Field label="fires that were missed">
+          <Choice words={MISFIRES} value={draft.misfire} choose={(misfire) => set({ misfire })} />
+        </Field>
+      </div>
+      <div class="row">
+        <Field label="queue">
+          <input value={draft.queue} onInput={(e) => set({ queue: e.currentTarget.value })} />
+        </Field>
+        <Field label="tags, separated by commas">
+          <input value={draft.tags} onInput={(e) => set({ tags: e.currentTarget.value })} />
+        </Field>
+      </div>
+    </>
+  );
+}
+
+interface ChoiceProps {
+  words: Record<string, string>;
+  value: string;
+  choose: (value: string) => void;
+}
+
+function Choice({ words, value, choose }: ChoiceProps) {
+  return (
+    <select value={value} onChange={(event) => choose(event.currentTarget.value)}>
+      {Object.entries(words).map(([name, meaning]) => (
+        <option key={name} value={name}>
+          {name}: {meaning}
+        </option>
+      ))}
+    </select>
+  );
+}

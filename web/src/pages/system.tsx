@@ -1,0 +1,155 @@
+/** How the database and the fleet are, and what to do where something is wrong. For operators. */
+import { useData } from "../hooks.ts";
+import { asCli, asCurl, Copy } from "../parts/copy.tsx";
+import { Mark } from "../parts/marks.tsx";
+import { Part } from "../parts/notices.tsx";
+import { Table } from "../parts/table.tsx";
+import { count, duration } from "../time.ts";
+import type { System as Answer, Check, SettingView } from "../types.ts";
+
+const LOOK_MS = 10_000;
+
+export function System() {
+  const found = useData<Answer>("/system", true, LOOK_MS);
+  return (
+    <>
+      <h1>System</h1>
+      <Part of={found}>
+        {(data) => (
+          <>
+            <section class="card">
+              <h2>Checks</h2>
+              <ul class="lines checks">
+                {data.checks
+                  .toSorted((a, b) => Number(a.ok) - Number(b.ok))
+                  .map((check) => (
+                    <Line key={check.name} check={check} />
+                  ))}
+              </ul>
+            </section>
+            <div class="columns">
+              <section class="card">
+                <h2>Database</h2>
+                <Facts of={data.database} />
+              </section>
+              <section class="card">
+                <h2>Fleet</h2>
+                <Facts of={fleetOf(data)} />
+              </section>
+            </div>
+            <Tables of={data.database} />
+            <Settings of={data.settings} />
+          </>
+        )}
+      </Part>
+      <Copy curl={asCurl("GET", "/system")} cli={asCli("system")} />
+    </>
+  );
+}
+
+function Line({ check }: { check: Check }) {
+  return (
+    <li>
+      <Mark state={check.ok ? "succeeded" : "warn"} title={check.ok ? "well" : "not well"} />
+      <b>{check.name}</b>
+      <span class="grow">
+        {check.words}
+        {!check.ok && check.hint && <em> {check.hint}</em>}
+      </span>
+    </li>
+  );
+}
+
+/** Whatever is told of something, a line each; lists have a table of their own. */
+function Facts({ of }: { of: object }) {
+  const lines = Object.entries(of).filter(([, value]) => typeof value !== "object" || value === null);
+  return (
+    <dl class="facts">
+      {lines.map(([name, value]) => (
+        <div key={name} class="fact">
+          <dt>{titleOf(name)}</dt>
+          <dd>{shown(name, value)}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** How many processes run which version and do what. */
+const fleetOf = ({ version, versions, roles }: Answer) => ({
+  this_process: version,
+  ...Object.fromEntries(
+    Object.entries(versions).map(([name, number]) => [`version ${name}`, processes(number)]),
+  ),
+  ...Object.fromEntries(Object.entries(roles).map(([name, number]) => [name, processes(number)])),
+});
+
+const processes = (number: unknown) =>
+  `${count(Number(number))} ${Number(number) === 1 ? "process" : "processes"}`;
+
+/** A name without the unit that its value is shown in. */
+const titleOf = (name: string) => name.replace(/_(bytes|s)$/, "").replaceAll("_", " ");
+
+function shown(name: string, value: unknown): string {
+  if (value === null || value === undefined) return name === "row_security" ? "in force" : "–";
+  if (typeof value !== "number") return String(value);
+  if (name.endsWith("_s")) return duration(value * 1000);
+  return name.endsWith("bytes") ? bytes(value) : count(value);
+}
+
+function bytes(value: number): string {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  const power = Math.min(units.length - 1, value > 0 ? Math.floor(Math.log(value) / Math.log(1024)) : 0);
+  return `${(value / 1024 ** power).toFixed(power ? 1 : 0)} ${units[power]}`;
+}
+
+/** What this process was told, those that differ from what it would do by itself first. Secrets come masked. */
+function Settings({ of }: { of: SettingView[] }) {
+  return (
+    <section class="card list">
+      <div class="head">
+        <h2>Settings in force</h2>
+      </div>
+      <Table
+        label="Settings"
+        rows={of.toSorted((a, b) => Number(a.default) - Number(b.default))}
+        id={(one) => one.name}
+        pale={(one) => one.default}
+        columns={[
+          { name: "Setting", kind: "name", show: (one) => <code>{one.name}</code> },
+          { name: "Value", kind: "words", show: (one) => one.value ?? "–" },
+          { name: "From", show: (one) => (one.default ? "default" : "given") },
+        ]}
+      />
+    </section>
+  );
+}
+
+type Row = Record<string, unknown>;
+
+function Tables({ of }: { of: object }) {
+  const lists = Object.entries(of).filter((entry): entry is [string, Row[]] => Array.isArray(entry[1]));
+  return (
+    <>
+      {lists
+        .filter(([, rows]) => rows.length)
+        .map(([name, rows]) => (
+          <section key={name} class="card list">
+            <div class="head">
+              <h2>{name === "tables" ? "Largest tables" : titleOf(name)}</h2>
+            </div>
+            <Table
+              label={name}
+              rows={rows}
+              id={(row) => String(Object.values(row)[0])}
+              columns={Object.keys(rows[0]!).map((column) => ({
+                name: titleOf(column),
+                ...(typeof rows[0]![column] === "number" ? { kind: "number" as const } : {}),
+                show: (row: Row) => shown(column, row[column]),
+              }))}
+            />
+          </section>
+        ))}
+    </>
+  );
+}

@@ -1,0 +1,69 @@
+/** The states of a list as one row of buttons, each with how many there are: the first thing that anybody narrows by. */
+import { useEffect, useState } from "preact/hooks";
+import { get, query, tenant } from "../api.ts";
+import { wanted } from "../live.ts";
+import { alter, param } from "../router.ts";
+import { count } from "../time.ts";
+import type { Count } from "../types.ts";
+import { State } from "./marks.tsx";
+
+const EVERY_MS = 10_000;
+/** Enough to tell many from few. No query of a page grows with the table. */
+const CAP = 1000;
+
+interface Props {
+  /** The collection that is counted: `/jobs`, `/executions`. */
+  path: string;
+  states: string[];
+  /** The other filters that are set. */
+  asked: Record<string, string | undefined>;
+}
+
+export function States({ path, states, asked }: Props) {
+  const chosen = param("state");
+  const counts = useCounts(path, states, asked);
+  return (
+    <div class="switch states" role="group" aria-label="State">
+      {["", ...states].map((state) => (
+        <button
+          key={state}
+          type="button"
+          aria-pressed={state === chosen}
+          aria-label={state || "all"}
+          onClick={() => alter({ state: state || undefined })}
+        >
+          {state ? <State state={state} /> : "all"}
+          {counts[state] && <small class="count">{short(counts[state])}</small>}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+const short = (found: Count) => (found.capped ? `${count(CAP)}+` : count(found.count));
+
+/** How many of each state match the other filters; asked rarely, and by nobody in a hidden tab. */
+function useCounts(path: string, states: string[], asked: Props["asked"]): Record<string, Count> {
+  const [counts, learn] = useState<Record<string, Count>>({});
+  const filters = query({ ...asked, state: undefined, cursor: undefined, sort: undefined, cap: CAP });
+  useEffect(() => {
+    const stop = new AbortController();
+    const look = async () => {
+      if (document.hidden || !wanted.peek()) return;
+      const found = await Promise.all(
+        states.map(async (state) => [
+          state,
+          await get<Count>(`${path}/count${filters}&state=${state}`, stop.signal),
+        ]),
+      ).catch(() => null);
+      if (found) learn(Object.fromEntries(found) as Record<string, Count>);
+    };
+    void look();
+    const timer = setInterval(look, EVERY_MS);
+    return () => {
+      clearInterval(timer);
+      stop.abort();
+    };
+  }, [path, filters, tenant.value]);
+  return counts;
+}

@@ -1,0 +1,50 @@
+/** All keys on one sheet. */
+import { keysShown } from "../keyboard.ts";
+import { visible } from "../nav.ts";
+import { Dialog } from "./dialog.tsx";
+
+const KEYS: [string, string][] = [
+  ["Ctrl K", "find a page, a job, an id"],
+  ["/", "go to the filter"],
+  ["j k", "next, previous row"],
+  ["x", "select the row"],
+  ["Enter", "open the row"],
+  ["r s", "run, pause or resume the row's job"],
+  ["n", "back to now"],
+  ["e", "explain: why it is as it is"],
+  ["p", "live updates on or off"],
+  ["?", "this sheet"],
+];
+
+export function Keys() {
+  if (!keysShown.value) return null;
+  return (
+    <Dialog title="Keyboard" close={() => (keysShown.value = false)} only="Close">
+      <div class="keys">
+        <dl>
+          {KEYS.map(([key, does]) => (
+            <div key={key}>
+              <dt>
+                {key.split(" ").map((one) => (
+                  <kbd key={one}>{one}</kbd>
+                ))}
+              </dt>
+              <dd>{does}</dd>
+            </div>
+          ))}
+        </dl>
+        <dl>
+          {visible().map((item) => (
+            <div key={item.path}>
+              <dt>
+                <kbd>g</kbd>
+                <kbd>{item.key}</kbd>
+              </dt>
+              <dd>{item.name}</dd>
+            </div>
+          ))}
+        </dl>
+      </div>
+    </Dialog>
+  );
+}
