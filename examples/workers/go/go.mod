@@ -1,0 +1,3 @@
+module tocsin.example/worker
+
+go 1.22
