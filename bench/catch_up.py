@@ -2,16 +2,16 @@
 
     .venv/bin/python -m bench.catch_up [--jobs 20000] [--hours 3] [--live 200]
 
-A herd of jobs ``* * * * *`` under `fire_once` has cursors that lie hours back, as after an outage of all schedulers.
-Beside it `live` jobs fire every second. Real engine processes are started, and three lags are read from history once
-each job of the herd has fired:
+A herd of jobs ``* * * * *`` under `fire_once` has cursors that lie hours back, as after an outage of all
+schedulers. Beside it `live` jobs fire every second. Real engine processes are started, and three lags are
+read from history once each job of the herd has fired:
 
     live lane, alone      the every-second jobs before the herd is there: what the machine does on a quiet day
     live lane, meanwhile  the same jobs while the herd catches up, from due to started
     catch-up lane         from the return of the engines to the start of each job's one late fire
 
-The herd's own fires of the minutes that pass meanwhile are live fires too; they are shown on their own, because
-thousands at one instant are a herd in their own right.
+The herd's own fires of the minutes that pass meanwhile are live fires too; they are shown on their own,
+because thousands at one instant are a herd in their own right.
 """
 
 import argparse

@@ -1,7 +1,8 @@
-"""One-off jobs by the million: rows copied by SQL out of one that the store wrote, each with an id and instants of its own.
+"""One-off jobs by the million: rows copied by SQL out of one that the store wrote, each with an id and
+instants of its own.
 
-A copy differs from what the API would write in nothing but how fast it is there: a job with its schedule and target, and
-its execution. Ids are of version 7 and sort by age as ours do.
+A copy differs from what the API would write in nothing but how fast it is there: a job with its schedule and
+target, and its execution. Ids are of version 7 and sort by age as ours do.
 """
 
 import asyncio

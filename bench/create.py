@@ -4,12 +4,13 @@
 
 Two `tocsin api` processes share the port, as many as there are cores.
 
-Batches: one-offs as NDJSON through ``POST /v1/jobs:batch``, ten thousand per request, two requests at a time; beside it the same rows (a job and its execution each) inserted by one `unnest` statement,
-a thousand at a time, with everything prepared beforehand and nothing but the database at work.
+Batches: one-offs as NDJSON through ``POST /v1/jobs:batch``, ten thousand per request, two requests at a time;
+beside it the same rows (a job and its execution each) inserted by one `unnest` statement, a thousand at a
+time, with everything prepared beforehand and nothing but the database at work.
 
-Singles: ``POST /v1/jobs`` with 64 requests in flight over kept connections; beside it the same rows by plain SQL from
-64 connections at once, each row its own statement and its own commit. The API shares commits between requests, so a
-ratio above one is possible.
+Singles: ``POST /v1/jobs`` with 64 requests in flight over kept connections; beside it the same rows by plain
+SQL from 64 connections at once, each row its own statement and its own commit. The API shares commits between
+requests, so a ratio above one is possible.
 """
 
 import argparse
@@ -47,8 +48,8 @@ WITH given AS (
     INSERT INTO jobs (cell, id, tenant_id, shard, kind, queue, priority, schedule, target, policies)
     SELECT 0, id, 1, shard, 'once', 'default', 5, schedule, target, '{}' FROM given
 )
-INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at)
-SELECT 0, id, due_at, 1, 'default', 5, due_at, due_at FROM given
+INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, route)
+SELECT 0, id, due_at, 1, 'default', 5, due_at, due_at, 'noop' FROM given
 """
 Row = tuple[Any, int, str, str, Instant]
 
@@ -130,7 +131,8 @@ async def send_singles(port: int, count: int) -> None:
 
 
 class SingleClient(asyncio.Protocol):
-    """Sends the same creation again and again; as light as a load generator can be, for it shares the cores."""
+    """Sends the same creation again and again; as light as a load generator can be, for it shares the
+    cores."""
 
     def __init__(self, request: bytes, left: Iterator[int]) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

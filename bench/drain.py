@@ -5,9 +5,10 @@ nothing in between: no targets, no policies, no metrics.
 
     .venv/bin/python -m bench.drain [--count 100000] [--runs 3]
 
-With policies: the same drain where executions belong to a hundred tenants, where each is under one of a thousand limit keys,
-where each job must not overlap (skip, queue, collapse and replace in turns; each job has one execution, so all of them run),
-and with ten tenants, keys and `skip` together. These stand beside the plain drain.
+With policies: the same drain where executions belong to a hundred tenants, where each is under one of a
+thousand limit keys, where each job must not overlap (skip, queue, collapse and replace in turns; each job has
+one execution, so all of them run), and with ten tenants, keys and `skip` together. These stand beside the
+plain drain.
 """
 
 import argparse
@@ -29,10 +30,11 @@ from tocsin.domain.instant import SECOND
 from tocsin.domain.policy import Limit, Overlap, Policies
 from tocsin.domain.target import Target
 from tocsin.queue.allotment import Allotment
+from tocsin.queue.holder import Holder
 from tocsin.queue.lanes import Lane
-from tocsin.queue.postgres import PostgresQueue
+from tocsin.queue.queue import open_queue
 
-LANE = Lane("default", 5, 1)
+LANE = Lane("default", 5, 1, "noop")
 ENGINES = 2
 LIMIT_KEYS = 1000
 SOME, MANY = 10, 100  # tenants
@@ -40,7 +42,8 @@ OVERLAPS = (Overlap.SKIP, Overlap.QUEUE, Overlap.COLLAPSE, Overlap.REPLACE)
 
 
 class Drained(NamedTuple):
-    """Executions per second from the first start to the last finish; processor time and memory of the engines."""
+    """Executions per second from the first start to the last finish; processor time and memory of the
+    engines."""
 
     rate: float
     cpu_seconds: float
@@ -157,19 +160,19 @@ def _pump(url: str, ready, go) -> None:  # type: ignore[no-untyped-def]  # noqa:
 
 async def _pump_until_empty(url: str, ready, go) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
     database = await open_database(url, name="bench limit", size=2, pinned=True)
-    queue = PostgresQueue(database, node_id=1, claim_ttl=60)
-    await queue.claim([Allotment(LANE, 0)], 0, 0, 0)  # prepare the statement
+    queue = open_queue(database, Holder(1), cell=0, claim_ttl=60, routes=["noop"])
+    await queue.claiming.claim([Allotment(LANE, 0)], 0, 0, 0)  # prepare the statement
     ready.release()
     go.wait()
     settling: asyncio.Task[object] | None = None
     while True:
         now = system_now()
-        claims = await queue.claim([Allotment(LANE, 1000)], now, secrets.randbits(63), now)
+        claims = await queue.claiming.claim([Allotment(LANE, 1000)], now, secrets.randbits(63), now)
         if settling:
             await settling
         if not claims:
             break
-        settling = asyncio.create_task(queue.succeed(claims, now))
+        settling = asyncio.create_task(queue.settling.succeed(claims, now))
     await database.close()
 
 

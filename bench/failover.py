@@ -1,10 +1,12 @@
-"""(j) Failover: an engine is killed with -9 under steady load. How late is what it had, and when is all on time again?
+"""(j) Failover: an engine is killed with -9 under steady load. How late is what it had, and when is all on
+time again?
 
     .venv/bin/python -m bench.failover [--rate 200] [--runs 3]
 
-Three engines run `rate` one-offs per second and two jobs per shard that fire every second; the one with the most claims dies.
-Affected are the executions that it had claimed: what it had not started goes back when its node leaves the fleet, a call
-under way is waited for until its claim expires. Beside it the lease's and the claim's time to live, which are the promise.
+Three engines run `rate` one-offs per second and two jobs per shard that fire every second; the one with the
+most claims dies. Affected are the executions that it had claimed: what it had not started goes back when its
+node leaves the fleet, a call under way is waited for until its claim expires. Beside it the lease's and the
+claim's time to live, which are the promise.
 """
 
 import argparse
@@ -100,7 +102,8 @@ async def _until_leased(place: Installation, dead: int, killed: Instant) -> floa
 
 
 async def _judged(place: Installation, killed: Instant, end: Instant, leased_again: float) -> Failover:
-    """By what history says about everything that was due from the kill, or from when the dead one claimed it, to the end."""
+    """By what history says about everything that was due from the kill, or from when the dead one claimed it,
+    to the end."""
     hit = "(job_id, fire_at) IN (SELECT job_id, fire_at FROM affected)"
     row = await place.database.one(
         f"""SELECT (SELECT count(*) FROM affected) AS affected, count(*) FILTER (WHERE {hit}) AS found,

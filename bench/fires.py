@@ -1,10 +1,11 @@
-"""(i) HTTP fires: webhooks per second into a fast sink, in all and per core, beside what our client does alone.
+"""(i) HTTP fires: webhooks per second into a fast sink, in all and per core, beside what our client does
+alone.
 
     .venv/bin/python -m bench.fires [--count 30000] [--runs 3]
 
-An execution is claimed, started, called, settled and kept in history; the client alone only calls, with as many requests
-under way as an engine has by default. Per core: calls per second of processor time of the engines, or of the process of
-the client. Sink, database and callers share the machine.
+An execution is claimed, started, called, settled and kept in history; the client alone only calls, with as
+many requests under way as an engine has by default. Per core: calls per second of processor time of the
+engines, or of the process of the client. Sink, database and callers share the machine.
 """
 
 import argparse

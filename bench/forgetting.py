@@ -1,10 +1,11 @@
-"""Forgetting: what the drain loses while a day of ended one-offs is forgotten beside it, and how fast that goes.
+"""Forgetting: what the drain loses while a day of ended one-offs is forgotten beside it, and how fast that
+goes.
 
     .venv/bin/python -m bench.forgetting [--count 200000] [--ended 1000000] [--days 1] [--runs 3]
 
-The same drain without and with days of history that retention no longer keeps, in turns. With two days and more the forgetter is
-behind and rests less. The rate at which jobs are forgotten is measured after the drain, on the idle engines: 100 million a day
-are 1,157 a second.
+The same drain without and with days of history that retention no longer keeps, in turns. With two days and
+more the forgetter is behind and rests less. The rate at which jobs are forgotten is measured after the drain,
+on the idle engines: 100 million a day are 1,157 a second.
 """
 
 import argparse

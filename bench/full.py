@@ -1,10 +1,12 @@
-"""``make bench-full``: everything in one run, every figure beside its anchor. Writes `RESULTS.md`, plots and the raw results.
+"""``make bench-full``: everything in one run, every figure beside its anchor. Writes `RESULTS.md`, plots and
+the raw results.
 
     .venv/bin/python -m bench.full [--only b,c] [--resume] [--quick] [--peers PgQueuer,River] [--list]
 
-Each step is kept in `results/steps.jsonl` as soon as it is done. A run that was cut goes on with `--resume`, which leaves out what
-was kept; without it, a run begins anew. `--quick` is for trying the harness: tiny sizes, one run, results of no worth, written
-somewhere else. In the end the short table for the README is printed.
+Each step is kept in `results/steps.jsonl` as soon as it is done. A run that was cut goes on with `--resume`,
+which leaves out what was kept; without it, a run begins anew. `--quick` is for trying the harness: tiny
+sizes, one run, results of no worth, written somewhere else. In the end the short table for the README is
+printed.
 """
 
 import argparse

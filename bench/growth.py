@@ -1,11 +1,12 @@
-"""(e) Growth: what a backlog of future jobs costs. The drain and the idle lag beside so many pending one-offs.
+"""(e) Growth: what a backlog of future jobs costs. The drain and the idle lag beside so many pending
+one-offs.
 
     .venv/bin/python -m bench.growth [--pending 0 1000000 10000000] [--runs 3]
 
-Pending jobs are due evenly over a year that begins tomorrow, in the very lane that is drained. Each size has an installation
-of its own, and all are measured in turns: between the minutes that it takes to make a backlog, a shared machine's speed changes
-by more than the backlog costs. Memory is that of the engines after the drain; bytes are those of the tables and indexes that
-hold pending jobs.
+Pending jobs are due evenly over a year that begins tomorrow, in the very lane that is drained. Each size has
+an installation of its own, and all are measured in turns: between the minutes that it takes to make a
+backlog, a shared machine's speed changes by more than the backlog costs. Memory is that of the engines after
+the drain; bytes are those of the tables and indexes that hold pending jobs.
 """
 
 import argparse
@@ -27,7 +28,8 @@ from tocsin.domain.instant import DAY
 from tocsin.domain.policy import Precision
 
 SECONDS = 10
-# In each run, back and forth: a drain lasts two seconds, in which a shared machine may be at its fastest or at its slowest.
+# In each run, back and forth: a drain lasts two seconds, in which a shared machine may be at its fastest or
+# at its slowest.
 DRAINS = 3
 
 

@@ -1,17 +1,20 @@
-"""(g) Held vacuum: a drain that goes on for minutes while an open transaction keeps the database from cleaning up.
+"""(g) Held vacuum: a drain that goes on for minutes while an open transaction keeps the database from
+cleaning up.
 
     .venv/bin/python -m bench.held_vacuum [--warm-up 2] [--minutes 5] [--runs 3]
 
-Somebody's forgotten transaction holds a snapshot, so that no row version that died since can be removed. Work is added while
-it is drained, so that the queue never empties. Throughput is counted in windows of ten seconds by what history says.
+Somebody's forgotten transaction holds a snapshot, so that no row version that died since can be removed. Work
+is added while it is drained, so that the queue never empties. Throughput is counted in windows of ten seconds
+by what history says.
 
-A machine whose speed changes by the minute has slopes of its own. So two installations drain at the same time, each with a
-database and an engine of its own, and only one has the open transaction: the slope of their ratio is what the transaction
-does. A slope is that of the straight line that fits the windows best, in percent of their mean per minute.
+A machine whose speed changes by the minute has slopes of its own. So two installations drain at the same
+time, each with a database and an engine of its own, and only one has the open transaction: the slope of their
+ratio is what the transaction does. A slope is that of the straight line that fits the windows best, in
+percent of their mean per minute.
 
-Both have drained for a while before the first window, with the transaction open already. In the first two minutes the one
-without it becomes faster, when vacuum has given it pages to use again, and the other cannot: that is a difference of level,
-and shows in the ratio, but as part of the windows it would look like a slope.
+Both have drained for a while before the first window, with the transaction open already. In the first two
+minutes the one without it becomes faster, when vacuum has given it pages to use again, and the other cannot:
+that is a difference of level, and shows in the ratio, but as part of the windows it would look like a slope.
 """
 
 import argparse
@@ -78,7 +81,8 @@ async def side_by_side(place: Installation, warm_up: float, minutes: float) -> S
 async def sustained(
     place: Installation, warm_up: float, minutes: float, ready: asyncio.Barrier, *, held: bool
 ) -> Sustained:
-    """Drain for so long, with or without the open transaction, from the moment at which the other has begun too."""
+    """Drain for so long, with or without the open transaction, from the moment at which the other has begun
+    too."""
     await place.empty()
     copies = await Copies.of_one(place)
     await copies.add(AHEAD, system_now())

@@ -1,12 +1,14 @@
-"""(c) Herd: executions due at one instant, known ahead. How late do they start, and when are all of them done?
+"""(c) Herd: executions due at one instant, known ahead. How late do they start, and when are all of them
+done?
 
     .venv/bin/python -m bench.herd [--sizes 10000 50000 100000] [--runs 3] [--http]
 
-No-ops: start lag by the database's record. An engine stamps 500 of a crowd at a time before it goes through them one by one,
-which is right to a millisecond; when all of the crowd was done, as seen from outside, stands beside it.
+No-ops: start lag by the database's record. An engine stamps 500 of a crowd at a time before it goes through
+them one by one, which is right to a millisecond; when all of the crowd was done, as seen from outside, stands
+beside it.
 
-With `--http` the executions are calls into a fast sink, and the lag is that of their arrival there, each on its own: the
-figure to put beside others that note a job's start in the job itself.
+With `--http` the executions are calls into a fast sink, and the lag is that of their arrival there, each on
+its own: the figure to put beside others that note a job's start in the job itself.
 """
 
 import argparse
@@ -36,7 +38,8 @@ class Lag(msgspec.Struct, frozen=True):
 
 
 class Herd(msgspec.Struct, frozen=True):
-    """What a herd came to: its lag, quantiles of it for a plot, milliseconds from the instant until all was done."""
+    """What a herd came to: its lag, quantiles of it for a plot, milliseconds from the instant until all was
+    done."""
 
     lag: Lag
     curve: list[float]
@@ -46,7 +49,8 @@ class Herd(msgspec.Struct, frozen=True):
 async def herd(
     place: Installation, count: int, engines: int, *, ahead: float = 6.0, sink_port: int | None = None
 ) -> Herd:
-    """All due at one instant `ahead` seconds after the last of them was created. Calls into a sink, if there is one."""
+    """All due at one instant `ahead` seconds after the last of them was created. Calls into a sink, if there
+    is one."""
     await place.empty()
     target = HttpTarget(f"http://127.0.0.1:{sink_port}/hook/0") if sink_port else None
     await place.add_one_offs(count, system_now() + 3600 * SECOND, target)

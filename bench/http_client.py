@@ -3,11 +3,12 @@
     .venv/bin/python -m bench.http_client [seconds]
 
 The sink is a raw protocol in another process that answers 200 without reading what it was sent, so that the
-client's own cost is what is measured. Both clients post the same 200-byte JSON body with the same headers over
-kept connections on uvloop, with the same number of requests in flight, in alternating rounds; the medians are
-compared. Each process keeps to one core, as far as there are two and the system can do it. The streams loop is the
-least that a client can do in that style: no deadline, no limits, no pool, no policy, only the length header read.
-The processor time per request says the same on a busy machine as on a quiet one. Traffic stays on loopback.
+client's own cost is what is measured. Both clients post the same 200-byte JSON body with the same headers
+over kept connections on uvloop, with the same number of requests in flight, in alternating rounds; the
+medians are compared. Each process keeps to one core, as far as there are two and the system can do it. The
+streams loop is the least that a client can do in that style: no deadline, no limits, no pool, no policy, only
+the length header read. The processor time per request says the same on a busy machine as on a quiet one.
+Traffic stays on loopback.
 """
 
 import argparse
@@ -23,10 +24,10 @@ from typing import NamedTuple, cast
 import uvloop
 
 from tocsin.domain.addresses import AddressPolicy, parse_target_url
-from tocsin.worker.targets.http_client import HttpClient
-from tocsin.worker.targets.http_exchange import OutgoingRequest, encode_request
-from tocsin.worker.targets.name_servers import NameServers
-from tocsin.worker.targets.resolver import Resolver
+from tocsin.targets.http.client import HttpClient
+from tocsin.targets.http.exchange import OutgoingRequest, encode_request
+from tocsin.targets.http.name_servers import NameServers
+from tocsin.targets.http.resolver import Resolver
 
 IN_FLIGHT = 64
 ROUNDS = 5

@@ -25,8 +25,8 @@ class Idle(msgspec.Struct, frozen=True):
 
 
 async def idle(place: Installation, engines: int, seconds: float = 30.0) -> Idle:
-    """An idle API and engines, after they have settled. What PostgreSQL does for itself meanwhile (autovacuum looks at
-    each table by a transaction of its own) is measured before, and not counted."""
+    """An idle API and engines, after they have settled. What PostgreSQL does for itself meanwhile (autovacuum
+    looks at each table by a transaction of its own) is measured before, and not counted."""
     await place.empty()
     alone = await _queries(place)
     await asyncio.sleep(seconds)

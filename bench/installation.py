@@ -34,8 +34,8 @@ BATCH = 1000
 class Installation:
     """A database and whatever processes a benchmark starts over it.
 
-    `backlog_until` is the id up to which jobs are a backlog: they stay when the rest is forgotten, and nobody waits
-    for them.
+    `backlog_until` is the id up to which jobs are a backlog: they stay when the rest is forgotten, and nobody
+    waits for them.
     """
 
     def __init__(self, url: str, database: Database, server: int) -> None:
@@ -43,6 +43,8 @@ class Installation:
         self.database = database
         self.processes: list[asyncio.subprocess.Process] = []
         self.backlog_until: UUID | None = None
+        self.program: tuple[str, ...] = ("-m", "tocsin")
+        """What Python is told to run, before the role."""
         self._server = server
 
     @property
@@ -70,8 +72,9 @@ class Installation:
     async def settle_down(self) -> None:
         """Let maintenance that belongs to the set-up not run into the measurement.
 
-        Indexes are always cleaned: where little of a big table is dead, VACUUM would leave that for the next time, and
-        ANALYZE would count it, so that autovacuum would come for it as soon as the measured work makes more.
+        Indexes are always cleaned: where little of a big table is dead, VACUUM would leave that for the next
+        time, and ANALYZE would count it, so that autovacuum would come for it as soon as the measured work
+        makes more.
         """
         for table in ("jobs", "executions"):
             await self.database.execute(f"VACUUM (ANALYZE, INDEX_CLEANUP ON) {table}")
@@ -112,8 +115,8 @@ class Installation:
             await store.define(new, now)
 
     async def honour_overlap(self) -> None:
-        """Executions of one-offs have no overlap policy, for there is nothing to overlap with. Give them their job's, as
-        the planner does for recurring ones."""
+        """Executions of one-offs have no overlap policy, for there is nothing to overlap with. Give them
+        their job's, as the planner does for recurring ones."""
         await self.database.execute(
             """UPDATE executions e SET overlap = j.policies ->> 'overlap' FROM jobs j
                WHERE j.cell = e.cell AND j.id = e.job_id AND j.policies ? 'overlap'"""
@@ -149,7 +152,7 @@ class Installation:
         before = (await self.database.one("SELECT coalesce(max(id), 0) AS id FROM nodes"))["id"]
         for _ in range(count):
             self.processes.append(
-                await asyncio.create_subprocess_exec(sys.executable, "-m", "tocsin", role, env=environment)
+                await asyncio.create_subprocess_exec(sys.executable, *self.program, role, env=environment)
             )
         joined = "SELECT count(*) AS n FROM nodes WHERE id > $1"
         while (await self.database.one(joined, before))["n"] < count:
@@ -174,7 +177,8 @@ class Installation:
         return int((await self.database.one(f"SELECT count(*) AS n FROM {table}"))["n"])
 
     async def finished(self) -> int:
-        """Rows that ever came into history, as the server counts them for itself: some may be missing for a second."""
+        """Rows that ever came into history, as the server counts them for itself: some may be missing for a
+        second."""
         row = await self.database.one(
             "SELECT coalesce(sum(n_tup_ins), 0)::bigint AS n FROM pg_stat_user_tables WHERE relname LIKE 'history%'"
         )
@@ -183,9 +187,9 @@ class Installation:
     async def wait_until_done(self) -> None:
         """Wait until nothing is live, apart from the backlog.
 
-        Looks on from the first one that was live at the last look: from the start, every look would walk over all that
-        is done by then, and take from the drain what it measures. Only a look from the start finds that nothing is left,
-        for an old job may have a new execution.
+        Looks on from the first one that was live at the last look: from the start, every look would walk over
+        all that is done by then, and take from the drain what it measures. Only a look from the start finds
+        that nothing is left, for an old job may have a new execution.
         """
         first = "SELECT job_id FROM executions WHERE cell = 0 AND job_id >= $1 ORDER BY job_id LIMIT 1"
         start = place = self.backlog_until or UUID(int=0)
@@ -208,9 +212,11 @@ class Installation:
 
 
 @asynccontextmanager
-async def installation() -> AsyncIterator[Installation]:
-    """A fresh installation in a temporary directory."""
-    directory = Path(tempfile.mkdtemp(prefix="tocsin-bench-"))
+async def installation(kept: Path | None = None) -> AsyncIterator[Installation]:
+    """A fresh installation in a temporary directory; or the one in a directory that is kept, made if there is
+    none."""
+    directory = kept or Path(tempfile.mkdtemp(prefix="tocsin-bench-"))
+    directory.mkdir(exist_ok=True)
     directory.chmod(0o755)
     quiet = structlog.make_filtering_bound_logger(logging.WARNING)
     structlog.configure(wrapper_class=quiet)  # a new database has much to say about itself
@@ -229,4 +235,5 @@ async def installation() -> AsyncIterator[Installation]:
             await database.close()
     finally:
         await server.stop()
-        shutil.rmtree(directory, ignore_errors=True)
+        if kept is None:
+            shutil.rmtree(directory, ignore_errors=True)

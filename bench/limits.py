@@ -2,11 +2,13 @@
 
     .venv/bin/python -m bench.limits [--executions 10000] [--seed 1]
 
-Kept: keys with 1 to 50 slots, executions as HTTP calls of 20 ms into a sink that counts who is inside at once, three
-engines, one of which is killed with -9 twice on the way and started again. The sink may never see more calls of a key at
-once than the key has slots; a call whose caller was killed is over for the sink when the connection breaks.
+Kept: keys with 1 to 50 slots, executions as HTTP calls of 20 ms into a sink that counts who is inside at
+once, three engines, one of which is killed with -9 twice on the way and started again. The sink may never see
+more calls of a key at once than the key has slots; a call whose caller was killed is over for the sink when
+the connection breaks.
 
-Cost: a drain of no-op executions that all carry a limit with a free slot, beside the same drain without limits.
+Cost: a drain of no-op executions that all carry a limit with a free slot, beside the same drain without
+limits.
 """
 
 import argparse

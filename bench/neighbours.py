@@ -2,10 +2,11 @@
 
     .venv/bin/python -m bench.neighbours [--flood 200000] [--slow]
 
-Shares: three tenants with weights 1, 1 and 4 all have a backlog; what each got is counted while all three still have one.
+Shares: three tenants with weights 1, 1 and 4 all have a backlog; what each got is counted while all three
+still have one.
 
-Quiet ones: the first tenant floods the fleet; the two others have one execution due every 50 ms all the while. Their
-start lag, by the database's own record.
+Quiet ones: the first tenant floods the fleet; the two others have one execution due every 50 ms all the
+while. Their start lag, by the database's own record.
 
 With `--slow` their calls take seconds, and the workers are full: see `bench.slow_neighbours`.
 """
@@ -88,7 +89,8 @@ async def quiet_lag(place: Installation, tenants: dict[str, int], flood: int) ->
     await place.settle_down()
     await place.start("engine", ENGINES)
     start = system_now() + SECOND
-    # About as many as there is time for at ten thousand a second; what comes after the flood is left out below.
+    # About as many as there is time for at ten thousand a second; what comes after the flood is left out
+    # below.
     for n in range(flood // 10_000 * SECOND // EVERY):
         await place.add_one_offs(1, start + n * EVERY, tenant=others[n % len(others)])
     await place.resume_queue()

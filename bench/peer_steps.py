@@ -1,7 +1,7 @@
 """The peers' steps of a full run: what stands beside ours, in the same sections.
 
-A peer that is slow is measured with fewer jobs, or not at all where that would take many minutes; its row says how many there
-were. A measurement that failed is a row that says why.
+A peer that is slow is measured with fewer jobs, or not at all where that would take many minutes; its row
+says how many there were. A measurement that failed is a row that says why.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence

@@ -1,6 +1,7 @@
 """Plots of a full run as SVG: distributions of lag, and lines of growth and over time.
 
-matplotlib comes with the `bench` group only (`make .venv/.bench`). The same data gives the same file, byte for byte.
+matplotlib comes with the `bench` group only (`make .venv/.bench`). The same data gives the same file, byte
+for byte.
 """
 
 import statistics

@@ -1,4 +1,5 @@
-"""(f) Recurring: many jobs that fire every minute, all at its boundary. Is the minute kept, and how late are they?
+"""(f) Recurring: many jobs that fire every minute, all at its boundary. Is the minute kept, and how late are
+they?
 
     .venv/bin/python -m bench.recurring [--jobs 5000] [--minutes 3]
 

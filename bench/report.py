@@ -1,8 +1,8 @@
 """The report: what a full run measured as `RESULTS.md`, every figure beside its anchor from the same run.
 
-A measurement is plain data and is kept as a JSON line as soon as it is there (`keep`, `kept`), so that a run that was cut can go
-on, and the page can be written again. Rows of the same `what` share a table. The first row of ours is what the others
-are compared with.
+A measurement is plain data and is kept as a JSON line as soon as it is there (`keep`, `kept`), so that a run
+that was cut can go on, and the page can be written again. Rows of the same `what` share a table. The first
+row of ours is what the others are compared with.
 """
 
 import os
@@ -50,10 +50,11 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One row: who did what how well, and the command that measures it. `values` gives the runs of each column.
+    """One row: who did what how well, and the command that measures it. `values` gives the runs of each
+    column.
 
-    A `curve` is for a plot: evenly spaced quantiles of lags, or throughput over time. `size` says how large the thing was
-    whose growth is plotted. Without values, `note` says why there are none.
+    A `curve` is for a plot: evenly spaced quantiles of lags, or throughput over time. `size` says how large
+    the thing was whose growth is plotted. Without values, `note` says why there are none.
     """
 
     section: str
@@ -146,7 +147,8 @@ def kept(path: Path) -> list[Done]:
 
 
 def page(run: Run, took: float, measured: Sequence[Measured], plots: Mapping[str, Sequence[str]]) -> str:
-    """The page as text. `took` says how many seconds, `plots` gives files beside the page to show in a section."""
+    """The page as text. `took` says how many seconds, `plots` gives files beside the page to show in a
+    section."""
     sections = sorted({row.section for row in measured} | set(plots))
     return "\n".join(
         [

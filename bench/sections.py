@@ -1,7 +1,7 @@
 """The sections of a full run, as steps: each measures one thing, and says about how many seconds that takes.
 
-Ours comes first in each section, together with the anchors that are ours (bare statements, the plain form of the same); the
-peers follow at once, one step each (`bench.peer_steps`).
+Ours comes first in each section, together with the anchors that are ours (bare statements, the plain form of
+the same); the peers follow at once, one step each (`bench.peer_steps`).
 """
 
 import statistics
@@ -49,7 +49,8 @@ class Sizes(msgspec.Struct, frozen=True):
     herds: tuple[int, ...] = (10_000, 50_000, 100_000)
     instants: int = 200
     spread_seconds: int = 10
-    # A run is short and its p99 the second worst of 200: whether the machine stalls just then decides many a run.
+    # A run is short and its p99 the second worst of 200: whether the machine stalls just then decides many a
+    # run.
     spread_runs: int = 7
     pending: tuple[int, ...] = (0, 1_000_000, 10_000_000)
     recurring: tuple[tuple[int, int], ...] = ((5000, 3), (50_000, 3), (300_000, 10))

@@ -1,11 +1,12 @@
 """Neighbours whose calls are slow: who gets the places of workers that are full.
 
-Ten tenants have more calls of one to three seconds than there are places, with equal weights and with weights 1, 1, 4 in turn,
-once as a backlog and once all due at one instant. What each *started* while all had something left is held against its
-weight. An eleventh tenant has one execution after the other all the while, half of them claimed ahead: its start lag.
+Ten tenants have more calls of one to three seconds than there are places, with equal weights and with weights
+1, 1, 4 in turn, once as a backlog and once all due at one instant. What each *started* while all had
+something left is held against its weight. An eleventh tenant has single executions all the while, half as
+many as its weight would allow, every second one claimed ahead: its start lag.
 
-A hanging host: one tenant has thousands of calls to a host that does not answer; the lag of another tenant's calls to another
-host, with and without them.
+A hanging host: one tenant has thousands of calls to a host that does not answer; the lag of another tenant's
+calls to another host, with and without them.
 """
 
 import asyncio
@@ -26,11 +27,11 @@ from tocsin.domain.target import HttpTarget
 TENANTS = 10
 ENGINES = 2
 PLACES = 200
-WINDOW = 12
-PER_TENANT = 700
+WINDOW = 16
+PER_TENANT = 900
 DURATIONS = (1000, 3000)
 """Milliseconds that a call takes, at least and at most."""
-EVERY = 100 * MILLISECOND
+EVERY = 200 * MILLISECOND
 HANGING = 6000
 HANG_WINDOW = 10
 

@@ -1,7 +1,9 @@
-"""Peers: other schedulers and queues, measured on the same machine, the same PostgreSQL server, the same payload.
+"""Peers: other schedulers and queues, measured on the same machine, the same PostgreSQL server, the same
+payload.
 
-Each peer is installed from its registry into a directory of its own outside the repository, at a pinned version, and
-runs at the best settings we found for it. Where a setting may make the comparison unfair, `unfair` says how.
+Each peer is installed from its registry into a directory of its own outside the repository, at a pinned
+version, and runs at the best settings we found for it. Where a setting may make the comparison unfair,
+`unfair` says how.
 
     .venv/bin/python -m bench.peers graphile-worker pgqueuer --measure drain,herd --runs 3
 """

@@ -1,6 +1,7 @@
 """Measure peers: a table with the median and the spread of some runs each.
 
-.venv/bin/python -m bench.peers [peer …] --measure single,bulk,drain,herd,spread,recurring --runs 3 --count 10000
+.venv/bin/python -m bench.peers [peer …] --measure single,bulk,drain,herd,spread,recurring --runs 3 --count
+10000
 """
 
 import argparse

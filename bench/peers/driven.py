@@ -3,12 +3,12 @@
 The driver takes a command and one JSON object:
 
     create    single creations by a number of clients at once; prints {"seconds": …}
-    enqueue   creations in bulk, due at `due` (milliseconds) plus a random part of `spread`; prints {"seconds": …}
+    enqueue   creations in bulk, due at `due` (milliseconds) plus a part of `spread`; prints {"seconds": …}
     work      prints "ready", waits for a line, then runs jobs until it is killed
     recur     as `work`, after it has set up `count` schedules of every minute
 
-A job does nothing but note its due and its start instant: two float64 milliseconds, appended to the worker's file in
-`starts`. So every figure rests on jobs that really ran, and on what the store itself says is left.
+A job does nothing but note its due and its start instant: two float64 milliseconds, appended to the worker's
+file in `starts`. So every figure rests on jobs that really ran, and on what the store itself says is left.
 """
 
 import asyncio
@@ -44,7 +44,8 @@ class Start(NamedTuple):
 
 
 class Recurring(msgspec.Struct, frozen=True):
-    """Start lag of jobs of every minute, and how many of them started in each minute; the lag of each minute's, too."""
+    """Start lag of jobs of every minute, and how many of them started in each minute; the lag of each
+    minute's, too."""
 
     lag: Lag
     fired: list[int]
@@ -81,7 +82,8 @@ class DrivenPeer:
         raise NotImplementedError
 
     def store(self) -> Any:
-        """A fresh place for jobs, for the time of one measurement: an asynchronous context manager of its address."""
+        """A fresh place for jobs, for the time of one measurement: an asynchronous context manager of its
+        address."""
         raise NotImplementedError
 
     async def pending(self, store: str) -> int:

@@ -1,8 +1,9 @@
 """Environments of the peers: made once per lock file, outside the repository.
 
-Everything a peer needs is installed from its public registry into ``~/.cache/tocsin-bench/<name>-<hash of its locks>``,
-pinned by lock files beside its driver. A stamp says that an environment is whole; one without it is made anew.
-The driver's own files are copied in before each use, so that imports find what is installed beside them.
+Everything a peer needs is installed from its public registry into ``~/.cache/tocsin-bench/<name>-<hash of its
+locks>``, pinned by lock files beside its driver. A stamp says that an environment is whole; one without it is
+made anew. The driver's own files are copied in before each use, so that imports find what is installed beside
+them.
 """
 
 import asyncio
@@ -75,7 +76,8 @@ async def java_project(name: str) -> tuple[list[str], Path]:
 
 
 async def redis_server() -> tuple[list[str], Mapping[str, str]]:
-    """The machine's own Redis, or Debian's package unpacked into the cache: nothing is installed on the system."""
+    """The machine's own Redis, or Debian's package unpacked into the cache: nothing is installed on the
+    system."""
     own = shutil.which("redis-server")
     if own:
         return [own], {}

@@ -1,4 +1,5 @@
-"""Celery: see bench/peers/driven.py for the commands. The store is the path of the Redis server's Unix socket."""
+"""Celery: see bench/peers/driven.py for the commands. The store is the path of the Redis server's Unix
+socket."""
 
 import os
 from collections.abc import Callable
