@@ -117,7 +117,7 @@ class Oracle:
         planned = self._decide(
             [time for time in self.fires if time <= self.trouble.planned_until], self._left(set())
         )
-        Floor(self, planned).play()
+        Turn(self, planned).play()
         return dict(sorted(self.fates.items()))
 
     def is_missed(self, due: int) -> bool:
@@ -193,7 +193,7 @@ class Oracle:
         return time + self.rules.slot
 
 
-class Floor:
+class Turn:
     """What executions of one job do to each other."""
 
     def __init__(self, oracle: Oracle, planned: Sequence[tuple[int, int]]) -> None:
@@ -248,7 +248,7 @@ class Floor:
 
     def _come_up(self, instant: int) -> None:
         self._down = False
-        if not self._trouble.paused:  # what was lost is tried again, and still has the floor
+        if not self._trouble.paused:  # what was lost is tried again, and still has the turn
             for fire in self._away:
                 self._fate(fire).attempt = 2
                 self._start(fire, instant)

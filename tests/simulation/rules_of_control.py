@@ -46,7 +46,7 @@ def cancelled_by_somebody(look: Look) -> Iterator[Violation]:
 
 
 def no_overlap(look: Look) -> Iterator[Violation]:
-    """Of a job that must not overlap, one execution has the floor from its first start to its end."""
+    """Of a job that must not overlap, one execution has the turn from its first start to its end."""
     holder: dict[object, ExecutionKey] = {}
     for change in look.records.changes:
         promise = look.promises.get(change.job_id)

@@ -185,7 +185,7 @@ class LifecycleWalk(RuleBasedStateMachine):
 
     @rule(worker=st.integers(0, 1), take=st.sampled_from((1, 3, 1000)))
     def claim(self, worker: int, take: int) -> None:
-        # A look that reaches further back comes once a second; until then a floor may leave a row for later.
+        # A look further back comes once a second; until then a low mark may leave a row for later.
         self.do(self.shop.time.advance(SECOND + SECOND // 10))
         ready = [m for m in self.models if m.state is State.QUEUED and m.run_at <= self.now + AHEAD]
         claims = self.do(self.shop.claim(self.workers[worker], take=take, ahead=AHEAD))

@@ -152,8 +152,8 @@ def test_who_gets_no_slot_does_not_keep_its_job_waiting_either(url: str) -> None
             _, started = await claim_and_start(queue, 1)
             assert len(started) == 1
             assert await claim_and_start(queue, 1) == (1, [])
-            floors = await database.fetch("SELECT job_id FROM executions WHERE has_turn")
-            assert [row["job_id"] for row in floors] == [started[0].job_id]
+            turns = await database.fetch("SELECT job_id FROM executions WHERE has_turn")
+            assert [row["job_id"] for row in turns] == [started[0].job_id]
             assert await queue.settling.succeed(started, system_now()) == []
             _, begun = await claim_and_start(queue, 1)
             assert len(begun) == 1
@@ -247,7 +247,7 @@ def test_an_offer_of_slots_starts_no_job_whose_own_limit_does_not_allow_it(url: 
 
 
 @pytest.mark.parametrize("overlap", [Overlap.SKIP, Overlap.QUEUE])
-def test_what_needs_a_slot_and_the_floor_gets_both_in_the_claim(url: str, overlap: Overlap) -> None:
+def test_what_needs_a_slot_and_the_turn_gets_both_in_the_claim(url: str, overlap: Overlap) -> None:
     async def scenario() -> None:
         async with opened(url) as database:
             await add(database, Limit("k", max_parallel=2), 2)
@@ -260,8 +260,8 @@ def test_what_needs_a_slot_and_the_floor_gets_both_in_the_claim(url: str, overla
             claims = await claim(queue, 3)
             started = [claim for claim in claims if claim.started_at is not None]
             assert len(started) == 2
-            floors = await database.fetch("SELECT job_id FROM executions WHERE has_turn")
-            assert {row["job_id"] for row in floors} == {claim.job_id for claim in started}
+            turns = await database.fetch("SELECT job_id FROM executions WHERE has_turn")
+            assert {row["job_id"] for row in turns} == {claim.job_id for claim in started}
             assert await queue.settling.succeed(started, system_now()) == []
             assert await database.fetch("SELECT job_id FROM executions WHERE has_turn") == []
 

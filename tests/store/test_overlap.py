@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from tests.simulation.outage_haste import HastyClock
-from tests.support.overlap import SOLO, Life, Place, opened_place, passed, run_quietly, take, tell
+from tests.support.overlap import HASTE, SOLO, Life, Place, opened_place, passed, run_quietly, take, tell
 from tests.support.postgres import Cluster
 from tests.support.queues import WholeQueue
 from tocsin.db.pool import Database
@@ -52,7 +52,7 @@ def test_in_a_rush_of_workers_no_two_executions_of_a_job_run_at_once_and_each_po
     url: str,
 ) -> None:
     async def rush() -> None:
-        async with opened_place(url) as place:
+        async with opened_place(url, HASTE) as place:
             jobs = {policy: await place.define(policy, JOBS_PER_POLICY) for policy in SOLO}
             for job_id in (job_id for of_policy in jobs.values() for job_id in of_policy):
                 await place.fire(job_id, place.clock.now() + 5 * SECOND, FIRES_PER_JOB, SECOND)
@@ -169,8 +169,8 @@ def test_the_claim_starts_what_is_alone_and_leaves_the_rest_to_the_gate(url: str
         assert claims[alone, only].started_at is not None
         assert claims[pair, first].started_at is None
         assert claims[pair, second].started_at is None
-        floors = await place.database.fetch("SELECT job_id, fire_at FROM executions WHERE has_turn")
-        assert [(row["job_id"], row["fire_at"]) for row in floors] == [(alone, only)]
+        turns = await place.database.fetch("SELECT job_id, fire_at FROM executions WHERE has_turn")
+        assert [(row["job_id"], row["fire_at"]) for row in turns] == [(alone, only)]
         [begun] = await worker.starting.start_gated(
             [claims[pair, first], claims[pair, second]], place.clock.now()
         )
@@ -180,7 +180,7 @@ def test_the_claim_starts_what_is_alone_and_leaves_the_rest_to_the_gate(url: str
 
 
 @pytest.mark.parametrize("way", ["succeed", "finish"])
-def test_an_end_waits_for_who_keeps_the_floor_before_it_touches_the_execution(url: str, way: str) -> None:
+def test_an_end_waits_for_who_keeps_the_turn_before_it_touches_the_execution(url: str, way: str) -> None:
     async def story(place: Place) -> None:
         (job_id,) = await place.define("skip")
         [fire_at] = await place.fire(job_id, place.clock.now() - SECOND)
@@ -195,7 +195,7 @@ def test_an_end_waits_for_who_keeps_the_floor_before_it_touches_the_execution(ur
             ending = asyncio.create_task(end())
             await until_somebody_waits(place.database)
             asked = await cancelling.fetch(sql("ask_to_stop"), 0, job_id, fire_at, "no more")
-            assert len(asked) == 1, "it ended before the floor was free"
+            assert len(asked) == 1, "it ended before the turn was free"
         assert await ending == []
 
     tell(url, story)
@@ -225,7 +225,7 @@ def test_queue_keeps_the_order_although_another_worker_has_claimed_the_earlier_o
     tell(url, story)
 
 
-def test_a_worker_that_was_held_up_does_not_take_the_floor_from_one_that_began_meanwhile(url: str) -> None:
+def test_a_worker_that_was_held_up_does_not_take_the_turn_from_one_that_began_meanwhile(url: str) -> None:
     async def story(place: Place) -> None:
         (job_id,) = await place.define("skip")
         await place.fire(job_id, place.clock.now() - SECOND)
@@ -246,7 +246,7 @@ def test_a_worker_that_was_held_up_does_not_take_the_floor_from_one_that_began_m
     tell(url, story)
 
 
-def test_a_floor_left_behind_by_a_cancelled_execution_is_free_for_the_next(url: str) -> None:
+def test_a_turn_left_behind_by_a_cancelled_execution_is_free_for_the_next(url: str) -> None:
     async def story(place: Place) -> None:
         (job_id,) = await place.define("queue")
         first, second = await place.fire(job_id, place.clock.now() - 2 * SECOND, 2)
@@ -263,7 +263,7 @@ def test_a_floor_left_behind_by_a_cancelled_execution_is_free_for_the_next(url: 
 
 
 @pytest.mark.parametrize("policy", SOLO)
-def test_an_execution_that_comes_back_for_another_attempt_still_has_the_floor(url: str, policy: str) -> None:
+def test_an_execution_that_comes_back_for_another_attempt_still_has_the_turn(url: str, policy: str) -> None:
     async def story(place: Place) -> None:
         (job_id,) = await place.define(policy)
         older, newer = await place.fire(job_id, place.clock.now() - 2 * SECOND, 2)
@@ -282,7 +282,7 @@ def test_an_execution_that_comes_back_for_another_attempt_still_has_the_floor(ur
 
 
 @pytest.mark.parametrize("policy", SOLO)
-def test_an_execution_whose_worker_was_lost_keeps_the_floor_until_it_is_over(url: str, policy: str) -> None:
+def test_an_execution_whose_worker_was_lost_keeps_the_turn_until_it_is_over(url: str, policy: str) -> None:
     async def story(place: Place) -> None:
         (job_id,) = await place.define(policy)
         first, second = await place.fire(job_id, place.clock.now() - 2 * SECOND, 2)

@@ -1,4 +1,4 @@
-"""Somebody takes the floor of a job after another worker has looked and found it free: one of the two runs,
+"""Somebody takes the turn of a job after another worker has looked and found it free: one of the two runs,
 the other learns of it, and whoever has to wait is not forgotten."""
 
 import asyncio
@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from tests.support.limits import answers_lost, workers
-from tests.support.overlap import Place, take, tell
+from tests.support.overlap import HASTE, Place, take, tell
 from tests.support.postgres import Cluster
 from tests.support.queues import WholeQueue
 from tocsin.db.pool import Session
@@ -90,7 +90,7 @@ def test_under_queue_who_comes_after_one_that_a_claim_is_about_to_start_is_not_f
         early, late = await place.fire(job_id, place.clock.now() - 2 * SECOND, 2)
         await place.hold_back(job_id, early)
         one, other = await place.worker(1), await place.worker(2)
-        other.starting._gate._floors_in_vain = 1
+        other.starting._gate._turns._batches_to_skip = 1
         await place.database.execute(
             "UPDATE executions SET run_at = tocsin_now() + interval '1 hour' WHERE fire_at = $1", late
         )
@@ -127,7 +127,7 @@ def test_when_the_answer_to_a_success_was_lost_who_waits_is_found_when_it_is_rep
 
 @pytest.mark.parametrize("way", ["extend", "retry", "postpone", "finish", "succeed"])
 def test_executions_are_changed_in_the_order_of_their_jobs(url: str, way: str) -> None:
-    """Whoever decides about floors does so too. In another order they would wait for each other."""
+    """Whoever decides about turns does so too. In another order they would wait for each other."""
 
     async def story(place: Place) -> None:
         jobs = sorted(await place.define("queue", 2))
@@ -156,7 +156,7 @@ def test_executions_are_changed_in_the_order_of_their_jobs(url: str, way: str) -
     tell(url, story)
 
 
-def test_floors_are_taken_in_the_order_of_their_jobs(url: str) -> None:
+def test_turns_are_taken_in_the_order_of_their_jobs(url: str) -> None:
     async def story(place: Place) -> None:
         jobs, others = sorted(await place.define("skip", 2)), {}
         now = place.clock.now()
@@ -175,7 +175,7 @@ def test_floors_are_taken_in_the_order_of_their_jobs(url: str) -> None:
         for job_id in jobs:
             assert await running(place, job_id) == [others[job_id]]
 
-    tell(url, story)
+    tell(url, story, HASTE)
 
 
 @pytest.mark.parametrize("contested", [False, True])
@@ -187,7 +187,7 @@ def test_a_start_that_was_overtaken_is_decided_by_the_policy(url: str, policy: s
         older, newer = await place.fire(job_id, now - 2 * SECOND, 2)
         await place.hold_back(job_id, older)
         one, other = await place.worker(1), await place.worker(2)
-        other.starting._gate._floors_in_vain = int(contested)
+        other.starting._gate._turns._batches_to_skip = int(contested)
         later = "UPDATE executions SET run_at = tocsin_now() + interval '1 hour' WHERE fire_at = $1"
         await place.database.execute(later, newer)  # so that the claim does not start it
         [claim] = await take(place, other, 1, ahead=2 * HOUR)

@@ -202,7 +202,7 @@ def test_of_two_claims_of_one_execution_the_one_that_counts_is_started(url: str,
         [again] = await take(place, worker, 9)
         assert again.key == ahead.key
         assert again.started_at is None
-        worker.starting._gate._floors_in_vain = 1
+        worker.starting._gate._turns._batches_to_skip = 1
         both = [ahead, again] if stale_first else [again, ahead]
         [started] = await worker.starting.start_gated(both, place.clock.now())
         assert started is again

@@ -1,5 +1,4 @@
-"""Jobs whose executions must not overlap, in a database on a hasty clock, and workers that want to run
-them."""
+"""Jobs whose executions must not overlap, workers that run them, and a clock that may run in haste."""
 
 import asyncio
 import logging
@@ -28,7 +27,7 @@ from tocsin.queue.claims import Again, Claim, Finish
 from tocsin.queue.lanes import Lane
 from tocsin.store.jobs import JobStore, NewJob
 
-SPEED = 20
+HASTE = 20
 SOLO = ("skip", "queue", "collapse", "replace")
 # The database itself refuses an end that nobody was the reason for, as it refuses a second running execution
 # anyway.
@@ -38,7 +37,7 @@ BEGIN
     IF NEW.reason = 'overlap' AND NOT EXISTS (
             SELECT FROM executions h
             WHERE h.job_id = NEW.job_id AND h.has_turn AND h.fire_at <> NEW.fire_at) THEN
-        RAISE EXCEPTION 'skipped although nobody has the floor: %', NEW;
+        RAISE EXCEPTION 'skipped although nobody has the turn: %', NEW;
     ELSIF NEW.reason LIKE 'replaced%' AND NOT EXISTS (
             SELECT FROM executions n WHERE n.job_id = NEW.job_id AND n.fire_at > NEW.fire_at
             UNION ALL SELECT FROM history n WHERE n.job_id = NEW.job_id AND n.fire_at > NEW.fire_at) THEN
@@ -69,7 +68,7 @@ async def passed(queue: WholeQueue, claims: list[Claim], now: Instant) -> list[C
 
 
 class Place:
-    """A database on a hasty clock, and ways to fill it."""
+    """A database whose clock may run in haste, and ways to fill it."""
 
     def __init__(self, url: str, database: Database, clock: HastyClock) -> None:
         self.url = url
@@ -194,8 +193,8 @@ async def take(place: "Place", queue: WholeQueue, most: int, ahead: int = 0) -> 
 
 
 @asynccontextmanager
-async def opened_place(url: str) -> AsyncIterator[Place]:
-    clock = HastyClock(SPEED)
+async def opened_place(url: str, speed: int = 1) -> AsyncIterator[Place]:
+    clock = HastyClock(speed)
     database = await open_database(url, name="test", size=4)
     await clock.install(database)
     await database.execute(WITNESS)
@@ -211,9 +210,11 @@ async def opened_place(url: str) -> AsyncIterator[Place]:
         await database.close()
 
 
-def tell(url: str, story: Callable[[Place], Awaitable[None]]) -> None:
+def tell(url: str, story: Callable[[Place], Awaitable[None]], speed: int = 1) -> None:
+    """`speed` is for stories that wait: on a hasty clock a busy machine's pauses are long ones, too."""
+
     async def told() -> None:
-        async with opened_place(url) as place:
+        async with opened_place(url, speed) as place:
             await story(place)
 
     run_quietly(told())

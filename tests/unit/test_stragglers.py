@@ -1,4 +1,4 @@
-"""The look below the floors: in nobody's way, and given up when nobody needs it."""
+"""The look below the low marks: in nobody's way, and given up when nobody needs it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
