@@ -14,7 +14,12 @@ run: $(VENV)/.run dashboard ## Start Tocsin on http://127.0.0.1:8420 with its ow
 	@$(BIN)/tocsin serve $(ARGS)
 
 test: $(VENV)/.dev dashboard ## Run the checks and every test (make test ARGS="tests/unit -k cron" for a part)
-	@$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-n 2)
+	@$(BIN)/python -m pytest $(or $(ARGS),-n 2) || $(if $(ARGS),exit,$(ALONE))
+
+# Tests share two cores with servers, browsers and brokers, and some lose a race for them. What fails is tried once
+# more by itself and has to pass there. A defect fails both times; a test that needs this is still listed as failed.
+ALONE = { [ $$? = 1 ] && echo "these failed beside others; once more, by themselves:" \
+	&& $(BIN)/python -m pytest -x --last-failed --last-failed-no-failures=none; }
 
 test-ha: $(VENV)/.ha ## Let a cluster under Patroni fail over under load, for minutes (needs etcd: apt-get install etcd-server)
 	@TOCSIN_HA_PATRONI=1 $(BIN)/python -m pytest -n 0 -s tests/ha $(ARGS)
