@@ -10,11 +10,13 @@ import msgspec
 from tocsin.domain.errors import Refused
 from tocsin.domain.limits import Count, Rate, TenantLimits, check_limits
 from tocsin.domain.script_target import ScriptRules, check_interpreters
+from tocsin.domain.shard import DEFAULT_SHARDS, MOST_SHARDS
 
 _PREFIX: Final = "TOCSIN_"
 _BOUNDS: Final = {
     "port": (0, 65_535),
     "engines": (0, 1024),
+    "shards": (1, MOST_SHARDS),
     "lease_ttl": (0.2, 3600),
     "claim_ttl": (0.2, 3600),
     "horizon": (1, 3600),
@@ -53,6 +55,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether other API processes on this machine may listen on the same port; the kernel shares out
     connections."""
 
+    shards: int = DEFAULT_SHARDS
+    """Into how many parts a new installation divides its jobs; one that exists keeps its number."""
     lease_ttl: float = 10.0
     """Seconds a shard lease lasts without renewal; takeover happens within this and a little more."""
     claim_ttl: float = 10.0

@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.api import InProcessApi, in_process_api
 from tests.support.postgres import Cluster
+from tocsin.domain.shard import DEFAULT_SHARDS
 
 FIELDS_OF_CREATION = {
     "name": "nightly report",
@@ -263,7 +264,7 @@ def test_the_fleet_shows_its_shards_and_nodes(api: InProcessApi) -> None:
         "INSERT INTO nodes (name, roles, version, expires_at) VALUES ('n', ARRAY['worker'], '1', tocsin_now() + '1 h')"
     )
     shards = api.get("/v1/shards").json()["items"]
-    assert [shard["shard"] for shard in shards] == list(range(64))
+    assert [shard["shard"] for shard in shards] == list(range(DEFAULT_SHARDS))
     nodes = {node["name"]: node for node in api.get("/v1/nodes").json()["items"]}
     shown = {name: (node["roles"], node["alive"], node["shards"]) for name, node in nodes.items()}
     assert shown == {"n": (["worker"], True, 0), "api under test": (["api"], True, 0)}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.api import InProcessApi, in_process_api
+from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.scheduler.forecaster import Forecaster
 from tocsin.scheduler.leaser import Leases
 from tocsin.store import timeline as store
@@ -314,12 +315,12 @@ def foresee(api: InProcessApi) -> None:
     async def look() -> None:
         leasing, leases = LeaseStore(api.database, 10.0), Leases(api.context.clock, 10.0)
         node = await leasing.register("scheduler", ("scheduler",), "1")
-        leases.renewed(await leasing.take(node, 64), api.context.clock.monotonic())
+        leases.renewed(await leasing.take(node, DEFAULT_SHARDS), api.context.clock.monotonic())
         forecaster = Forecaster(Foreseeing(api.database, node), leases, api.context.clock)
         for _ in range(8):
             forecaster._resting_until = 0
             await forecaster.run_once(api.context.clock.now())
-        await leasing.give(node, list(range(64)))
+        await leasing.give(node, list(range(DEFAULT_SHARDS)))
 
     api.run(look())
     api.context.fresh._kept.clear()

@@ -29,6 +29,7 @@ from tocsin.domain.operation import Do, Of
 from tocsin.domain.policy import Limit, Overlap, Policies
 from tocsin.domain.protocol import NewWorker, TaskOffer
 from tocsin.domain.schedule import Schedule, rule_of
+from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.domain.target import HttpTarget, NoopTarget
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claiming.unused_lanes import UnusedLanes
@@ -87,7 +88,12 @@ class Month:
         self._leasing = leasing
         self._time = time
         self.api: Context = make_context(
-            database, time.clock, Telemetry(), AddressPolicy(), shard_count=64, lease_ttl=SETTINGS.lease_ttl
+            database,
+            time.clock,
+            Telemetry(),
+            AddressPolicy(),
+            shard_count=DEFAULT_SHARDS,
+            lease_ttl=SETTINGS.lease_ttl,
         )
 
     async def begin(self) -> None:
@@ -216,4 +222,6 @@ class Month:
         rule = rule_of(definition.schedule)
         fire_at = rule.next_fire(now - 1)
         assert fire_at is not None
-        return NewJob(job_id, tenant, shard_of(job_id, 64), definition, fire_at, fire_at, Origin("test"))
+        return NewJob(
+            job_id, tenant, shard_of(job_id, DEFAULT_SHARDS), definition, fire_at, fire_at, Origin("test")
+        )

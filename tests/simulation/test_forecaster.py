@@ -167,14 +167,14 @@ def test_it_rests_between_steps_and_between_cycles_whoever_wakes_it(url: str) ->
         forecaster, now = await forecaster_of(engine), engine.time.now()
         forecaster._clock = Ticking()  # type: ignore[assignment]
         report = await forecaster.run_once(now)
-        assert (report.done, report.again_at) == (8, now + 20 * SECOND)
+        assert (report.done, report.again_at) == (32, now + 20 * SECOND)
         forecaster.jobs_changed()
         assert (await forecaster.run_once(now + SECOND)).done == 0
         at = now
         for _ in range(7):
             at += 20 * SECOND
             report = await forecaster.run_once(at)
-        assert (report.done, report.again_at) == (8, at + 800 * SECOND)
+        assert (report.done, report.again_at) == (32, at + 800 * SECOND)
         assert (await forecaster.run_once(at + 10 * SECOND)).done == 0
 
     play(url, NOON, story)

@@ -8,6 +8,7 @@ from tests.simulation.virtual_time import START, open_on_virtual_time, run_virtu
 from tests.support.containers import containers
 from tocsin.clock import VirtualClock
 from tocsin.db.pool import Database, open_database
+from tocsin.domain.shard import DEFAULT_SHARDS
 
 DAYS: Final = 31
 WINDOWS: Final = DAYS * WINDOWS_A_DAY
@@ -33,7 +34,7 @@ BOUNDS: Final = {
     "tallies": 2 * 24 * (KEPT + 2),  # hours of a tenant's and the fleet's states, and the minutes of two days
     "forecasts": 8 * (KEPT + 2),
     "forecast_groups": KEPT + 2,
-    "forecast_shards": 64,
+    "forecast_shards": DEFAULT_SHARDS,
     "slots": 2 * 3,
     "limit_rates": 2,
     "nodes": 3,
@@ -42,7 +43,7 @@ BOUNDS: Final = {
     "deciding": 0,
     "lanes": 3 * 3,
     "lanes_entered": 3 * 3,
-    "shards": 64,
+    "shards": DEFAULT_SHARDS,
     "installation": 1,
     "migrations": 100,
     "limit_slots": 0,
@@ -65,14 +66,14 @@ PARTITIONS: Final = {
 FEW: Final = WINDOWS // 2
 """More than this is growth: of whatever comes with each tenant there are twice as many by then."""
 REMEMBERED: Final = {
-    "Leases._held": 64,
-    "Leaser._kept": 64,
-    "Planner._late_leases": 64,
+    "Leases._held": DEFAULT_SHARDS,
+    "Leaser._kept": DEFAULT_SHARDS,
+    "Planner._late_leases": DEFAULT_SHARDS,
     "Throttle._buckets": 10_000,
     "PendingJobs._estimates": 10_000,
     "Slots._made": 100_000,
-    "Forecaster._known": 64,
-    "Forecaster._todo": 64,
+    "Forecaster._known": DEFAULT_SHARDS,
+    "Forecaster._todo": DEFAULT_SHARDS,
     "_Sums._kept": 2_000,
 }
 """What is remembered by key, and at most how much of it; `docs/operating/limits.md` says so."""

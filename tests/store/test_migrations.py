@@ -28,6 +28,22 @@ def test_many_nodes_may_migrate_at_once_and_each_file_is_applied_once(cluster: C
     asyncio.run(scenario())
 
 
+def test_a_new_installation_has_the_shards_that_were_asked_for_and_keeps_them(cluster: Cluster) -> None:
+    url = cluster.empty_database()
+
+    async def scenario() -> None:
+        await migrate(url, 7)
+        await migrate(url, 9)
+        connection = await open_connection(url, name="test")
+        assert await connection.fetchval("SELECT shard_count FROM installation") == 7
+        assert await connection.fetchval("SELECT array_agg(shard ORDER BY shard) FROM shards") == list(
+            range(7)
+        )
+        await connection.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_file_that_changed_after_it_was_applied_is_refused(url: str) -> None:
     async def scenario() -> None:
         connection = await open_connection(url, name="test")

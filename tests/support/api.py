@@ -30,6 +30,7 @@ from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.cells import CELL
 from tocsin.domain.keys import hash_of, new_key
 from tocsin.domain.sealing import SecretBox
+from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.failpoints import Failpoints
 from tocsin.settings import Settings
 from tocsin.store.keys import KeyStore
@@ -276,7 +277,7 @@ class InProcessApi(Caller):
         )  # fmt: skip
         self._loops = [asyncio.create_task(loop.run()) for loop in self.gateway.loops]
         self.context = make_context(
-            self.walled, clock, telemetry, self._policy, shard_count=64, lease_ttl=10.0,
+            self.walled, clock, telemetry, self._policy, shard_count=DEFAULT_SHARDS, lease_ttl=10.0,
             operator=self.database, box=SecretBox([b"a master key of tests, 32 bytes."]), gateway=self.gateway.gateway,
             callers={"noop": NoopCaller()},
         )  # fmt: skip

@@ -81,6 +81,11 @@ def worker(**flags: Any) -> None:
 
 @click.command()
 @_database_option
+@click.option(
+    "--shards",
+    type=click.IntRange(1, 4096),
+    help="Of a new installation: into how many parts jobs are divided, at most one per scheduler.  [default: 256]",
+)
 def migrate(**flags: Any) -> None:
     """Bring a shared database to this version's schema; safe to run while the fleet works."""
     settings = _with_database(_settings(flags))

@@ -22,8 +22,10 @@ import structlog
 from tocsin.db.pool import MINIMUM_VERSION, SCHEMA, Database, Record, Where, open_connection
 from tocsin.db.trouble import translating
 from tocsin.domain.errors import Refused
+from tocsin.domain.shard import DEFAULT_SHARDS
 
 _RUNS_BESIDE: Final = re.compile(r"^-- runs beside: (\d{4})$", re.MULTILINE)
+_FIRST: Final = 1
 _LOCK: Final = 0x70C51  # any number, the same for every node
 _MIGRATE: Final = "run `tocsin migrate` first"
 _log = structlog.get_logger()
@@ -106,14 +108,17 @@ def overtaken(migration: str) -> Refused:
     )
 
 
-async def migrate(where: Where) -> list[str]:
-    """Bring the database to the newest schema. Returns the names of what was applied."""
+async def migrate(where: Where, shards: int = DEFAULT_SHARDS) -> list[str]:
+    """Bring the database to the newest schema. Returns the names of what was applied.
+
+    A new installation gets so many shards. One that exists keeps its own: another number would move its jobs.
+    """
     connection = await open_connection(where, name="tocsin migrate", timeout=120)
     try:
         with translating():
             await _check_version(connection)
             await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
-            applied = await _apply_pending(connection)
+            applied = await _apply_pending(connection, shards)
             trouble = await connection.fetchval("SELECT secure_tables()")
             await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
     finally:
@@ -134,7 +139,7 @@ async def _check_version(connection: Any) -> None:
         )
 
 
-async def _apply_pending(connection: Any) -> list[str]:
+async def _apply_pending(connection: Any, shards: int) -> list[str]:
     await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
     await connection.execute(
         "CREATE TABLE IF NOT EXISTS migrations (number integer PRIMARY KEY, name text NOT NULL,"
@@ -150,6 +155,8 @@ async def _apply_pending(connection: Any) -> list[str]:
         if row is None:
             async with connection.transaction():
                 await connection.execute(migration.sql)
+                if migration.number == _FIRST:
+                    await _make_shards(connection, shards)
                 await connection.execute(
                     "INSERT INTO migrations (number, name, checksum, runs_beside) VALUES ($1, $2, $3, $4)",
                     migration.number,
@@ -163,3 +170,10 @@ async def _apply_pending(connection: Any) -> list[str]:
                 f"migration {migration.name} was applied with other contents; this build does not fit the database"
             )
     return applied
+
+
+async def _make_shards(connection: Any, count: int) -> None:
+    """In the transaction that makes the installation, so that no crash leaves it with another number."""
+    await connection.execute("UPDATE installation SET shard_count = $1", count)
+    await connection.execute("DELETE FROM shards")
+    await connection.execute("INSERT INTO shards (shard) SELECT generate_series(0, $1::smallint - 1)", count)

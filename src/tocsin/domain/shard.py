@@ -1,6 +1,13 @@
-"""How many shards a node should hold. Pure arithmetic; the database settles who gets which."""
+"""How many shards there are, and how many of them a node should hold. Pure arithmetic; the database settles
+who gets which."""
+
+from typing import Final
 
 import msgspec
+
+DEFAULT_SHARDS: Final = 256
+"""Of an installation whose maker names no other number. At most so many schedulers share the planning."""
+MOST_SHARDS: Final = 4096
 
 
 class ShareChange(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ _log = structlog.get_logger()
 
 async def prepare(url: str, settings: Settings, *, announce: bool) -> None:
     """Bring the database up to date: schema, partitions, administrator's key."""
-    await migrate(url)
+    await migrate(url, settings.shards)
     database = await open_database(url, name="tocsin setup", size=1)
     try:
         await _make_partitions(HistoryStore(database))

@@ -23,7 +23,7 @@ DAYS: Final = 8
 """Today and seven more, so that a week from now on is always known."""
 _BUDGET: Final = 200_000
 """Fire times that are computed for a shard."""
-_SHARDS_AT_ONCE: Final = 8
+_SHARDS_AT_ONCE: Final = 32
 _CYCLE: Final = 10 * MINUTE
 _SOON: Final = 5 * SECOND
 _REST_AFTER_STEP: Final = 20
