@@ -21,6 +21,7 @@ from tests.support.processes import free_port
 from tocsin.cli.main import cli
 from tocsin.cli.show import _cell
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text
+from tocsin.domain.shard import DEFAULT_SHARDS
 
 NO_ID = UUID("01900000-0000-7000-8000-000000000000")
 NO_JOB = job_text(NO_ID)
@@ -197,8 +198,16 @@ def test_an_empty_listing_says_so(tocsin: Terminal) -> None:
     assert tocsin.json("jobs", "list", "--queue", "nobody") == {"next_cursor": None, "items": []}
 
 
+def test_top_prints_one_picture_where_nobody_can_press_keys(tocsin: Terminal) -> None:
+    tocsin.json("jobs", "create", "--in", "1h", "--noop", "--queue", "quiet")
+    shown = tocsin.shows("top")
+    assert "running 0" in shown
+    assert "quiet" in shown
+    assert "running" in tocsin.json("top", "--once")["summary"]
+
+
 def test_the_fleet_is_shown(tocsin: Terminal) -> None:
-    assert len(tocsin.shows("shards").splitlines()) == 65
+    assert len(tocsin.shows("shards").splitlines()) == 1 + DEFAULT_SHARDS
     nodes = tocsin.shows("nodes")
     assert "scheduler" in nodes
     assert "True" in nodes

@@ -33,6 +33,7 @@ _COMMANDS: Final = {
     "workers": ("workers",),
     "tasks": ("tasks",),
     "stats": ("stats", "tallies"),
+    "top": ("top",),
     "forecast": ("forecast",),
     "dashboard": ("dashboard",),
     "bench": ("bench",),

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from tocsin.cli.client import Client, connect
 
-_COLOURS = {
+COLOURS = {
     "active": "green", "succeeded": "green", "running": "cyan", "claimed": "cyan", "queued": "blue",
     "paused": "yellow", "skipped": "yellow", "expired": "yellow", "dead": "red", "cancelled": "magenta",
     "completed": "green",
@@ -134,12 +134,17 @@ def _cell(name: str, value: Any) -> str:
     if value is None:
         return "[dim]–[/dim]"
     if name == "state":
-        return f"[{_COLOURS.get(value, 'white')}]{value}[/]"
+        return f"[{COLOURS.get(value, 'white')}]{value}[/]"
     if name.endswith(_TIME_ENDINGS) and isinstance(value, str):
         return _local(value)
     if isinstance(value, dict | list):
         value = json.dumps(value, ensure_ascii=False)
-    return escape(_CONTROL.sub(lambda letter: ascii(letter[0])[1:-1], str(value)))
+    return escape(harmless(str(value)))
+
+
+def harmless(text: str) -> str:
+    """The text with whatever a terminal would act on spelled out."""
+    return _CONTROL.sub(lambda letter: ascii(letter[0])[1:-1], text)
 
 
 def _local(text: str) -> str:
