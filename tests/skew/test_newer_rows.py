@@ -9,7 +9,7 @@ import structlog
 
 from tests.simulation.virtual_time import VirtualTimer
 from tests.simulation.workshop import CLAIM_TTL, SHARDS, TENANT, Workshop, play
-from tests.skew.tomorrow import UNKNOWN, UNKNOWN_SCHEDULES, UNKNOWN_TARGET, write
+from tests.skew.tomorrow import UNKNOWN, UNKNOWN_OFFSET, UNKNOWN_SCHEDULES, UNKNOWN_TARGET, write
 from tests.store.test_planning import fires, lease_all
 from tests.support.queues import ROUTES
 from tocsin.domain.backfill import Mode, Order
@@ -219,6 +219,23 @@ def test_jobs_that_cannot_be_read_are_passed_over_and_all_others_of_their_shards
     play(url, story)
 
 
+@pytest.mark.parametrize("change", [*UNKNOWN_SCHEDULES[2:5], UNKNOWN_OFFSET])
+def test_missed_executions_of_a_job_that_cannot_be_read_keep_no_others_from_being_decided(
+    url: str, change: str
+) -> None:
+    async def story(shop: Workshop) -> None:
+        strange, good = [await shop.recurring(10 * SECOND) for _ in range(2)]
+        node, held, telemetry = await scheduler(shop)
+        await planner_of(shop, node, held, telemetry).run_once(shop.time.now())
+        await write(shop.plain, strange, change)
+        await shop.plain.execute("UPDATE executions SET missed_after = tocsin_now() - interval '1 second'")
+        jobs = [(TENANT, strange), (TENANT, good)]
+        decided = await MisfireStore(shop.database).decide(jobs, shop.time.now())
+        assert (decided.late, decided.dropped, decided.behind) == (1, 2, {strange})
+
+    play(url, story)
+
+
 def test_a_defect_that_shows_with_one_job_does_not_stop_the_others(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,12 +254,13 @@ def test_a_defect_that_shows_with_one_job_does_not_stop_the_others(
     play(url, story)
 
 
-def test_a_pause_that_ends_of_a_job_that_cannot_be_read_keeps_no_other_waiting(url: str) -> None:
+@pytest.mark.parametrize("change", [*UNKNOWN_SCHEDULES[:2], UNKNOWN_OFFSET, UNKNOWN_SCHEDULES[4]])
+def test_a_pause_that_ends_of_a_job_that_cannot_be_read_keeps_no_other_waiting(url: str, change: str) -> None:
     async def story(shop: Workshop) -> None:
         strange, good = await shop.recurring(10 * SECOND), await shop.recurring(10 * SECOND)
         for offset, job_id in enumerate((strange, good)):
             await shop.pausing.pause(TENANT, job_id, "for a while", shop.time.now() + SECOND + offset)
-        await write(shop.plain, strange, UNKNOWN_SCHEDULES[0])
+        await write(shop.plain, strange, change)
         await shop.time.advance(2 * SECOND)
         _, held, telemetry = await scheduler(shop)
         resumer = Resumer(shop.pausing, held, Unread("pause", telemetry))

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from tocsin.db.pool import Database
+from tocsin.domain import stored_job
 from tocsin.domain.outcome import SUCCEEDED, Outcome
 from tocsin.domain.policy import Policies
 from tocsin.domain.stored import reader
@@ -34,8 +35,11 @@ UNKNOWN_SCHEDULES = [
     """schedule = '{"lunar": "full moon"}'""",
     """schedule = '{"cron": "0 0 ? ? MOON"}'""",
     """policies = '{"misfire": {"policy": "fire_some"}}'""",
+    """policies = '{"misfire": {"grace": "a fortnight"}}'""",
+    """policies = '{"start_within": "a fortnight"}'""",
     """schedule = '{"every": "10s", "exclude": {"calendars": ["strange"]}}'""",
 ]
+UNKNOWN_OFFSET = """schedule = '{"every": "10s", "jitter": "a fortnight"}'"""
 NOTICES = ("teleported", "lanes:teleport", '{"route": "teleport"}', "", "ready teleported stop")
 """What it says on our channel."""
 _TABLES = "SELECT relname FROM pg_class WHERE relnamespace = 'tocsin'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition"
@@ -100,7 +104,7 @@ def rules() -> Iterator[None]:
     target: Any = HttpTarget | NoopTarget | TeleportTarget
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(work, "read_target", reader(target, "target"))
-        patch.setattr(work, "read_policies_unchecked", reader(PoliciesOfTomorrow, "policies"))
+        patch.setattr(stored_job, "parse_policies", reader(PoliciesOfTomorrow, "policies"))
         _forget()
         yield
     _forget()
@@ -108,4 +112,4 @@ def rules() -> Iterator[None]:
 
 def _forget() -> None:
     work._read.cache_clear()
-    work.read_policies.cache_clear()
+    stored_job.read_policies.cache_clear()

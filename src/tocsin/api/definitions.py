@@ -52,9 +52,9 @@ def patched(current: Any, patch: wire.JobPatch, call: Call, now: Instant) -> Def
 def stored_definition(row: Any) -> Definition:
     """The definition in a job's row. What this version cannot read may be had from a newer API process."""
     try:
-        schedule = stored_job.read_schedule(row["schedule"])
+        schedule = stored_job.parse_schedule(row["schedule"])
         target = stored_job.read_target(row["target"])
-        policies = stored_job.read_policies(row["policies"])
+        policies = stored_job.parse_policies(row["policies"])
     except Unreadable as error:
         raise Unavailable(f"{error.detail}; a newer version wrote it") from None
     words = row["name"], row["description"], row["queue"], row["priority"]

@@ -13,9 +13,8 @@ import msgspec
 
 from tocsin.domain.errors import Refused, Unreadable
 from tocsin.domain.instant import Span
-from tocsin.domain.policy import Limit, Overlap, Policies, Precision, check_policies
-from tocsin.domain.stored_job import read_policies as read_policies_unchecked
-from tocsin.domain.stored_job import read_target
+from tocsin.domain.policy import Limit, Overlap, Policies, Precision
+from tocsin.domain.stored_job import read_policies, read_target
 from tocsin.domain.target import NoopTarget, Target, route_of, timeout_of
 
 NO_LIMIT: Final = Limit("")
@@ -52,17 +51,6 @@ def work_of(target: str | None, policies: str | None, overlap: str | None) -> Wo
     if target is None:
         return NO_WORK
     return (_read if len(target) <= _LONGEST_REMEMBERED else _read.__wrapped__)(target, policies or "{}")
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def read_policies(text: str) -> Policies:
-    """Policies whose every field makes sense here. Raises `Unreadable`."""
-    policies = read_policies_unchecked(text)
-    try:
-        check_policies(policies)
-    except Refused as error:
-        raise Unreadable(f"this version cannot use the policies: {error.detail}") from None
-    return policies
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -22,13 +22,13 @@ from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import Outcome, Verdict
 from tocsin.domain.policy import TIMEOUT, Policies
 from tocsin.domain.settling import Ended, Retried, Tried, record_of, settle
+from tocsin.domain.stored_job import read_policies
 from tocsin.domain.target import DEFAULT_TIMEOUT
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claiming.holding import GRACE
 from tocsin.queue.claims import Finish, Overdue, Requeue
 from tocsin.queue.reclaiming.reclaiming import Reclaiming
 from tocsin.queue.slots.healing import Healing
-from tocsin.queue.work import read_policies
 from tocsin.scheduler.leaser import Leases
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.telemetry import Telemetry
