@@ -14,13 +14,22 @@ import pytest
 from tests.support.overlap import Place, take, tell
 from tests.support.postgres import Cluster
 from tests.support.queues import WholeQueue
+from tocsin.domain.audit import Origin
+from tocsin.domain.cells import CELL
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import HOUR, SECOND
+from tocsin.domain.operation import Do, Of
+from tocsin.failpoints import Failpoints
+from tocsin.queue.claiming.holding import Beat, Holding
 from tocsin.queue.claims import Again, Claim, Finish
+from tocsin.store.acting import Acting
 from tocsin.store.control.cancelling import Cancelling
 from tocsin.store.control.firing import Firing
 from tocsin.store.control.pausing import Pausing
+from tocsin.store.execution_listing import ExecutionFilter, select_executions
 from tocsin.store.executions import ExecutionStore
+from tocsin.store.job_listing import JobFilter, select_jobs
+from tocsin.store.operations import NewOperation, OperationStore
 
 Change = Callable[[], Awaitable[Any]]
 
@@ -66,10 +75,15 @@ def changes(place: Place, worker: WholeQueue, claims: list[Claim]) -> dict[str, 
         "succeed": lambda: worker.settling.succeed(started, now),
         "retry": lambda: worker.settling.retry([Again(end.claim, now, "{}", end) for end in ended]),
         "postpone": lambda: worker.settling.postpone([Again(end.claim, now, None, end) for end in ended]),
+        "prolong": lambda: Holding(worker.settling._database, CELL).prolong(
+            [Beat(claim, SECOND) for claim in started]
+        ),
     }
 
 
-@pytest.mark.parametrize("way", ["start", "release", "extend", "finish", "succeed", "retry", "postpone"])
+@pytest.mark.parametrize(
+    "way", ["start", "release", "extend", "finish", "succeed", "retry", "postpone", "prolong"]
+)
 def test_plain_executions_are_taken_by_job_and_fire_time(url: str, way: str) -> None:
     async def story(place: Place) -> None:
         one, other = sorted(await place.define("allow", 2))
@@ -119,5 +133,40 @@ def test_what_holds_a_turn_is_taken_before_everything_else(url: str, way: str) -
         if way not in ("extend", "finish"):
             order.remove((plain, at))
         await takes_in_order(place, order, change)
+
+    tell(url, story)
+
+
+@pytest.mark.parametrize(
+    ("do", "of"),
+    [
+        (Do.CANCEL, Of.JOBS),
+        (Do.CANCEL_QUEUED, Of.JOBS),
+        (Do.DELETE, Of.JOBS),
+        (Do.PAUSE, Of.JOBS),
+        (Do.CANCEL, Of.EXECUTIONS),
+    ],
+)
+def test_an_operation_on_many_keeps_to_the_order_too(url: str, do: Do, of: Of) -> None:
+    async def story(place: Place) -> None:
+        await place.database.execute("DELETE FROM executions")
+        await place.database.execute("DELETE FROM jobs")
+        await place.database.execute("DELETE FROM operations")
+        plain, solo = (*await place.define("allow"), *await place.define("queue"))
+        now = place.clock.now()
+        [late] = await place.fire(solo, now - SECOND)
+        worker = await place.worker(1, claim_ttl=HOUR / SECOND)
+        await place.start_what_is_ready(worker)
+        [early] = await place.fire(solo, now - 5 * SECOND)
+        [at] = await place.fire(plain, now - 5 * SECOND)
+        assert plain < solo
+        chosen = select_jobs(1, JobFilter()) if of is Of.JOBS else select_executions(1, ExecutionFilter())
+        new = NewOperation(
+            do=do, of=of, filter={}, selection=chosen, reason=None, pace=0, steps=(), stop_at=None
+        )
+        await OperationStore(place.database).define(1, new, now, Origin("test"))
+        acting = Acting(place.database, 45, Failpoints())
+        order = [ExecutionKey(solo, late), ExecutionKey(plain, at), ExecutionKey(solo, early)]
+        await takes_in_order(place, order, lambda: acting.advance(place.clock.now()))
 
     tell(url, story)

@@ -41,7 +41,7 @@ from tocsin.store.control.cancelling import Cancelling
 from tocsin.store.control.firing import Firing
 from tocsin.store.control.pausing import Pausing
 from tocsin.store.dead_letters import DeadLetterStore
-from tocsin.store.executions import ExecutionStore
+from tocsin.store.executions import ExecutionStore, hold_executions
 from tocsin.store.operations import STORED_BATCH, forget_things, note
 from tocsin.store.statements import sql
 
@@ -50,6 +50,8 @@ _FOR_OUTCOMES: Final[Span] = 500 * MILLISECOND
 _AFTER_TROUBLE: Final[Span] = 30 * SECOND
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, ArithmeticError, msgspec.MsgspecError)
 _KNOWN: Final = [str(do) for do in Do]
+_TAKING: Final = frozenset({Do.PAUSE, Do.CANCEL, Do.CANCEL_QUEUED, Do.DELETE})
+"""Actions that take live executions away."""
 
 
 class _Progress:
@@ -196,11 +198,12 @@ class Acting:
         at, pace = progress.standing, progress.row["pace"]
         take = next_take(at, progress.steps, pace, progress.stop_at, firing=progress.firing)
         things = await _things(session, progress.id, at.position, take)
+        if things and progress.do in _TAKING:
+            await _hold(session, progress, things)
         stores = _Stores(Within(session), self._horizon)
         done: list[ExecutionKey] = await stores.act_at_once(progress, things)
         fired: list[ExecutionKey] = []
         errors: list[tuple[str, str]] = []
-        # In the order in which all statements lock.
         for place, key in enumerate(sorted(set(things) - set(done))):
             try:
                 fired += await stores.act(progress, key, now + place)
@@ -336,6 +339,23 @@ async def _things(session: Session, operation_id: int, position: int, take: int)
     if row is None:
         raise LookupError(f"operation {operation_id} has lost batch {number}")
     return [ExecutionKey(*key) for key in zip(row["job_ids"], row["fire_ats"], strict=True)]
+
+
+async def _hold(session: Session, progress: _Progress, things: Sequence[ExecutionKey]) -> None:
+    """Lock all that a batch takes away before anything is done to it. One thing after the other would lock an
+    execution that holds a turn after executions of earlier jobs, against the order that all keep."""
+    job_ids = sorted({key.job_id for key in things})
+    if progress.of is not Of.JOBS:
+        await hold_executions(session, job_ids, [key.fire_at for key in things])
+        return
+    await session.execute(
+        "SELECT FROM backfills WHERE tenant_id = $1 AND job_id = ANY ($2::uuid[]) AND state = 'running'"
+        " ORDER BY id FOR UPDATE",
+        progress.tenant_id,
+        job_ids,
+    )
+    await session.fetch(sql("lock_jobs"), CELL, progress.tenant_id, job_ids)
+    await hold_executions(session, job_ids)
 
 
 async def _follow(session: Session, progress: _Progress, fired: Sequence[ExecutionKey]) -> None:

@@ -118,7 +118,7 @@ class BackfillStore:
                 raise Conflict(
                     f"cannot cancel a backfill that is {(await self.get(tenant_id, backfill_id))['state']}"
                 )
-            await hold_executions(session, row["job_id"])
+            await hold_executions(session, [row["job_id"]])
             gone = await session.fetchrow(sql("cancel_backfill"), CELL, backfill_id)
             await pass_turns(session, CELL, [row["job_id"]])
             return int(gone["cancelled"])

@@ -104,7 +104,7 @@ class ExecutionStore:
         """Call an execution off, or ask it to stop if it has started. One that is over is refused."""
         await self.get(tenant_id, key)
         async with self._database.transaction() as session:
-            await hold_executions(session, key.job_id, key.fire_at)
+            await hold_executions(session, [key.job_id], [key.fire_at])
             answer = await _called_off(session, key, reason)
             await pass_turns(session, CELL, [key.job_id])
             row = await _get(session, tenant_id, key)
@@ -156,7 +156,9 @@ async def _called_off(session: Session, key: ExecutionKey, reason: str) -> Cance
     return CancelResult.REQUESTED
 
 
-async def hold_executions(session: Session, job_id: UUID, fire_at: Instant | None = None) -> None:
-    """Keep a job's executions, or one of them, as they are until commit, except for what this transaction
-    does."""
-    await session.execute(sql("hold_executions"), CELL, job_id, fire_at)
+async def hold_executions(
+    session: Session, job_ids: Sequence[UUID], fire_ats: Sequence[Instant] | None = None
+) -> None:
+    """Keep executions of jobs, all or those at some fire times, as they are until commit, except for what
+    this transaction does."""
+    await session.execute(sql("hold_executions"), CELL, job_ids, fire_ats)

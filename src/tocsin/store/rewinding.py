@@ -11,6 +11,7 @@ from typing import Final
 from tocsin.db.pool import Database, columns
 from tocsin.domain.cells import CELL
 from tocsin.domain.instant import MINUTE, SECOND, Instant, Span
+from tocsin.store.executions import hold_executions
 from tocsin.store.statements import sql
 
 _FUTURE: Final[Span] = 5 * SECOND
@@ -34,10 +35,12 @@ class Rewinding:
         if not found:
             return 0, False
         async with self._database.transaction() as session:
-            held = await session.fetch(
+            late = await session.fetch(
                 sql("hold_late_jobs"), CELL, *columns([(row["tenant_id"], row["job_id"]) for row in found], 2)
             )
-            row = await session.fetchrow(sql("rewind_jobs"), CELL, [job["id"] for job in held], future)
+            job_ids = [job["id"] for job in late]
+            await hold_executions(session, job_ids)
+            row = await session.fetchrow(sql("rewind_jobs"), CELL, job_ids, future)
         return (0 if row is None else int(row["jobs"])), True
 
     async def _shorten_leases(self, now: Instant) -> None:

@@ -66,7 +66,7 @@ class Cancelling:
         """Call off every execution that has not started; the job itself goes on."""
         async with self._begin(dry_run=dry_run) as session:
             await lock_job(session, tenant_id, job_id)
-            await hold_executions(session, job_id)
+            await hold_executions(session, [job_id])
             row = await session.fetchrow(sql("cancel_executions"), CELL, job_id, None, reason)
             return Cancelled(row["cancelled"], 0, row["not_retried"])
 
@@ -93,7 +93,7 @@ async def _end_backfills(session: Session, tenant_id: int, job_id: UUID) -> None
 
 
 async def _call_off(session: Session, job_id: UUID, reason: str) -> Cancelled:
-    await hold_executions(session, job_id)
+    await hold_executions(session, [job_id])
     row: Any = await session.fetchrow(sql("cancel_executions"), CELL, job_id, None, reason)
     asked = await session.fetch(sql("ask_to_stop"), CELL, job_id, None, reason)
     if asked:

@@ -58,7 +58,7 @@ class Firing:
             job = await lock_job(session, tenant_id, job_id)
             if job["state"] not in ("active", "completed") or job["kind"] != "recurring":
                 raise wrong_state("skip the next fire of", job)
-            await hold_executions(session, job_id)
+            await hold_executions(session, [job_id])
             row = await session.fetchrow(sql("skip_execution"), CELL, job_id)
             if row is not None:
                 await take_key(session, once, job_id, row["fire_at"])

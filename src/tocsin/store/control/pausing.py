@@ -114,7 +114,7 @@ class Pausing:
                 job = await find_and_lock(session, tenant_id, key.job_id)
                 if job is None or job["state"] != "active" or job["kind"] != "recurring":
                     return False
-                await hold_executions(session, key.job_id)
+                await hold_executions(session, [key.job_id])
                 row = await session.fetchrow(sql("heard_by_holder"), CELL, *key, token, target)
                 if row is None:
                     return False
@@ -151,7 +151,7 @@ class Pausing:
                 if job is None or not failure.is_of(job):
                     return False
                 most = policies_of(job).pause_after
-                await hold_executions(session, job_id)
+                await hold_executions(session, [job_id])
                 if holding is not None and not await session.fetch(_HELD_CLAIM, CELL, job_id, *holding):
                     return False
                 counted = sql("failed_in_a_row"), CELL, job_id, failure.version, _MOST_ENDS

@@ -34,7 +34,7 @@ _MOST_BEYOND: Final = 1000  # fires planned ahead of their time so that a decisi
 
 async def take_back(session: Session, job_id: UUID, after: Instant) -> list[Instant]:
     """Take planned executions back that fire after `after` and have not started. Returns their fire times."""
-    await hold_executions(session, job_id)
+    await hold_executions(session, [job_id])
     taken = await session.fetch(sql("take_back"), CELL, job_id, after)
     await pass_turns(
         session, CELL, [job_id]
