@@ -7,6 +7,7 @@ gone, or a job changed meanwhile, has no effect on that job, and whoever holds t
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Final
 from uuid import UUID
@@ -83,7 +84,8 @@ class Planner:
             await self._write(leases, plans, now)
         unfinished = any(plan.cursor is not None and plan.cursor <= now + self._horizon for _, plan in plans)
         passed_over = self._store.unread.noted > noted
-        full = len(plans) < len(due) or len(due) >= per_shard or unfinished or passed_over
+        cut_off = max(Counter(job.shard for job in due).values()) >= per_shard
+        full = len(plans) < len(due) or cut_off or unfinished or passed_over
         return Report(done=len(plans), again_at=AGAIN_NOW if full else None)
 
     async def _due(self, leases: dict[int, int], now: Instant, per_shard: int) -> list[DueJob]:
