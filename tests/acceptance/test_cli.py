@@ -184,6 +184,36 @@ def test_executions_are_cancelled_and_dead_ones_retried(tocsin: Terminal) -> Non
     assert "cannot cancel" in tocsin.refuses("executions", "cancel", execution["id"])
 
 
+def test_a_crontab_is_taken_over_once_however_often_it_is_imported(tocsin: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "crontab"
+    file.write_text(
+        "0 9 * * * curl https://imported.example/a\n"
+        "0 9 * * * wget -q https://imported.example/b\n"
+        "0 9 * * * /opt/local.sh\n"
+    )
+
+    def outcomes(*options: str) -> tuple[dict[str, str], list[str]]:
+        result = tocsin("import", "crontab", *options, "--json", str(file))
+        assert result.exit_code == 1  # the script is left
+        answer = json.loads(result.stdout)
+        return {one["name"]: one["outcome"] for one in answer["jobs"]}, [
+            one["why"] for one in answer["not_taken_over"]
+        ]
+
+    first, second = "imported.example/a", "imported.example/b"
+    taken, left = outcomes()
+    assert taken == {first: "created", second: "created"}
+    assert "this installation runs no scripts" in left[0]
+    assert outcomes()[0] == {first: "unchanged", second: "unchanged"}
+    file.write_text(file.read_text().replace("0 9", "0 10", 1))
+    assert outcomes()[0] == {first: "changed", second: "unchanged"}
+    tocsin.json("jobs", "put", first, "--every", "1h", "--noop")
+    taken, left = outcomes()
+    assert first not in taken
+    assert any("another job has this name" in why for why in left)
+    assert outcomes("--overwrite")[0][first] == "changed"
+
+
 def test_listings_go_on_by_cursor(tocsin: Terminal) -> None:
     for _ in range(3):
         tocsin.shows("jobs", "create", "--in", "1h", "--noop", "--tag", "cursor")

@@ -16,6 +16,7 @@ _COMMANDS: Final = {
     "processes": ("serve", "api", "engine", "scheduler", "worker", "migrate"),
     "jobs": ("jobs",),
     "preview": ("preview",),
+    "imports": ("import",),
     "trial": ("try",),
     "executions": ("executions",),
     "operations": ("operations",),

@@ -22,11 +22,15 @@ COLOURS = {
     "completed": "green",
 }  # fmt: skip
 
-_WRAPPED = ("NAME", "REASON", "PROBLEM", "HINT")
+_WRAPPED = ("NAME", "REASON", "PROBLEM", "HINT", "WHEN", "TARGET", "WHAT", "WHY", "NOTES")
 _NARROWEST = 20  # columns of free text, before a table outgrows the terminal
 _TIME_ENDINGS = ("_at", "_until", "from", "to")
 # What a target answered may hold anything; a terminal must not act on it. Line breaks are harmless.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+Connect = Callable[[], Client]
+"""Makes the client that the options of a command ask for."""
 
 
 def api_command(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,14 +39,24 @@ def api_command(command: Callable[..., Any]) -> Callable[..., Any]:
     A command that did only part of what it was asked returns an exit code beside them.
     """
 
+    @local_command
+    @wraps(command)
+    def run(connect: Connect, **rest: Any) -> Any:
+        return command(connect(), **rest)
+
+    return run
+
+
+def local_command(command: Callable[..., Any]) -> Callable[..., Any]:
+    """As `api_command`, for commands that may need no server: they are given the means to connect."""
+
     @click.option("--url", help="Where the API is.  [default: TOCSIN_URL or http://127.0.0.1:8420]")
     @click.option("--key", help="API key.  [default: TOCSIN_API_KEY or the local data directory's]")
     @click.option("--tenant", help="Act for this tenant; for operators' keys.")
     @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
     @wraps(command)
     def run(url: str | None, key: str | None, tenant: str | None, as_json: bool, **rest: Any) -> None:
-        client: Client = connect(url, key, tenant)
-        answer, view, *code = command(client, **rest)
+        answer, view, *code = command(lambda: connect(url, key, tenant), **rest)
         if as_json:
             click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
         else:
