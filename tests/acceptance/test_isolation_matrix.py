@@ -27,6 +27,7 @@ BODIES: dict[str, Any] = {
     "JobBody": {"schedule": {"every": "1h"}, "target": NOOP},
     "JobPatch": {"priority": 1},
     "NewBackfill": {"from": HOUR_AGO, "to": NOW},
+    "Declaration": {"jobs": [{"name": "declared", "schedule": {"every": "1h"}, "target": NOOP}]},
     "PreviewRequest": {"schedule": "0 9 * * *"},
     "TargetTrial": {"target": NOOP},
     "CalendarRanges": {"ranges": []},
@@ -56,7 +57,8 @@ OPERATIONS = [
 OPERATORS = ("/v1/tenants", "/v1/shards", "/v1/nodes", "/v1/tallies:rebuild", "/v1/system")
 # What a name in the path creates belongs to whoever asked.
 MADE_BY_NAME = (
-    "PUT /v1/jobs/by-name/{name}", "PUT /v1/calendars/{name}", "PUT /v1/connections/{name}", "PUT /v1/secrets/{name}", "POST /v1/queues/{queue}/pause"
+    "PUT /v1/jobs/by-name/{name}", "PUT /v1/calendars/{name}", "PUT /v1/connections/{name}", "PUT /v1/secrets/{name}",
+    "PUT /v1/declarations/{owner}", "POST /v1/queues/{queue}/pause"
 )  # fmt: skip
 OF_THE_OWNER = (
     "jobs",
@@ -70,6 +72,7 @@ OF_THE_OWNER = (
     "queues",
     "operations",
     "workers",
+    "declarations",
 )
 
 
@@ -96,6 +99,8 @@ class Matrix:
             username=MARK, password={"secret": MARK},
         )  # fmt: skip
         self.put("secrets/owners-secret", value=MARK)
+        declared = {"name": "declared", "schedule": {"every": "1h"}, "target": hook} | words
+        self.put("declarations/owners-program", jobs=[declared])
         self.post("queues/owners-queue/pause", reason=MARK)
         operation = self.post("operations", do="delete", of="jobs", where={"queue": "nobody"}, reason=MARK)[
             "operation"
@@ -114,6 +119,7 @@ class Matrix:
             "worker_id": worker["worker"],
             "key_id": key["id"],
             "queue": "owners-queue",
+            "owner": "owners-program",
             "tenant": "bystander",  # an operator may suspend it whomever he acts for; the owner stays active
             "login": "nobody_here",
             "/v1/jobs/by-name/{name}": "owners-job",
@@ -145,7 +151,7 @@ class Matrix:
 
     def forget_the_stranger(self) -> None:
         """What it made under the owner's names is its own, and would be found."""
-        for table in ("jobs", "calendars", "connections", "secrets", "queues", "operations"):
+        for table in ("jobs", "calendars", "connections", "secrets", "queues", "operations", "declarations"):
             self.api.fetch(
                 f"DELETE FROM {table} WHERE tenant_id = (SELECT id FROM tenants WHERE name = $1)", STRANGER
             )

@@ -215,6 +215,17 @@ export interface CancelledExecution {
   final_state: State | null;
 }
 
+export interface ChangedFires {
+  gained: number;
+  lost: number;
+  moved: number;
+  kept: number;
+  first_gained: Array<string>;
+  first_lost: Array<string>;
+  first_moved: Array<MovedFire>;
+  until: string;
+}
+
 export interface Check {
   name: string;
   ok: boolean;
@@ -304,6 +315,40 @@ export interface DatabaseView {
   standing: StandingView;
 }
 
+export interface Declaration {
+  jobs: Array<JobBody>;
+  revision: number | null;
+  dry_run: boolean;
+  update: boolean;
+  prune: boolean;
+  adopt: boolean;
+  days: number;
+}
+
+export interface Declared {
+  owner: string;
+  revision: number | null;
+  applied: boolean;
+  superseded: boolean;
+  dry_run: boolean;
+  counts: Record<string, unknown>;
+  jobs: Array<DeclaredJob>;
+}
+
+export interface DeclaredJob {
+  name: string;
+  action: "changed" | "created" | "differs" | "refused" | "removed" | "revived" | "unchanged" | "undeclared";
+  id: string | null;
+  paused: boolean;
+  fields: Array<FieldChange>;
+  fires: ChangedFires | null;
+  problem: Problem | null;
+}
+
+export interface Disowned {
+  released: number;
+}
+
 export type Do = "cancel" | "cancel_queued" | "delete" | "discard" | "pause" | "rerun" | "resume" | "retry" | "run";
 
 export type Dst = "cron" | "literal" | "once";
@@ -385,6 +430,12 @@ export interface Explanation {
   execution: Execution;
   explanation: Array<string>;
   steps: Array<StepView>;
+}
+
+export interface FieldChange {
+  field: string;
+  before: unknown;
+  after: unknown;
 }
 
 export interface Fit {
@@ -516,6 +567,7 @@ export interface Job {
   pause_after: number | null;
   next_fire_at: string | null;
   fire_count: number;
+  managed_by: string | null;
   version: number;
   created_at: string;
   updated_at: string;
@@ -708,6 +760,11 @@ export interface MisfireView {
 }
 
 export type Mode = "all" | "missing";
+
+export interface MovedFire {
+  before: string;
+  after: string;
+}
 
 export interface NatsTarget {
   kind: "nats";
@@ -918,6 +975,18 @@ export interface OperationPage {
 export type Order = "newest_first" | "oldest_first";
 
 export type Overlap = "allow" | "collapse" | "queue" | "replace" | "skip";
+
+export interface Owner {
+  owner: string;
+  revision: number | null;
+  jobs: number;
+  declared_at: string;
+}
+
+export interface Owners {
+  broken: Array<Broken>;
+  items: Array<Owner>;
+}
 
 export interface Pause {
   reason: string | null;

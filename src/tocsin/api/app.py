@@ -22,6 +22,7 @@ from tocsin.api import (
     connections,
     control,
     dead_letters,
+    declarations,
     echo,
     events,
     executions,
@@ -63,7 +64,7 @@ MAX_BODY: Final = 1024 * 1024
 _PATIENCE: Final = 4.5
 """Seconds that a request waits for the database in all; then its caller is told to come back."""
 _MODULES: Final = (
-    jobs, batch, control, schedules, targets, executions, dead_letters, operations, backfills, queues, calendars, connections, secrets_of_users,
+    jobs, batch, control, declarations, schedules, targets, executions, dead_letters, operations, backfills, queues, calendars, connections, secrets_of_users,
     webhook_secret, tenants, logins, keys, whoami, session, stats, tallies, timeline, calendar, forecast, events, audit, fleet, workers, system,
 )  # fmt: skip
 ENDPOINTS: Final[tuple[Endpoint, ...]] = tuple(one for module in _MODULES for one in module.ENDPOINTS)

@@ -33,6 +33,7 @@ from tocsin.store.control.changing import Changing
 from tocsin.store.control.firing import Firing
 from tocsin.store.control.pausing import Pausing
 from tocsin.store.dead_letters import DeadLetterStore
+from tocsin.store.declaring import Declaring
 from tocsin.store.execution_listing import ExecutionListing
 from tocsin.store.executions import ExecutionStore
 from tocsin.store.forecasts import ForecastStore
@@ -89,6 +90,7 @@ class Context(msgspec.Struct, frozen=True):
     pausing: Pausing
     changing: Changing
     firing: Firing
+    declaring: Declaring
     calendars: CalendarStore
     connections: ConnectionStore
     backfills: BackfillStore
@@ -182,6 +184,7 @@ def make_context(
         Pausing(database, horizon),
         Changing(database, horizon),
         Firing(database),
+        Declaring(database, horizon),
         CalendarStore(database),
         ConnectionStore(database),
         BackfillStore(database),

@@ -113,6 +113,7 @@ def as_created(job: NewJob, now: Instant) -> wire.Job:
         pause_after=policies.pause_after,
         next_fire_at=format_instant(job.fire_at),
         fire_count=0,
+        managed_by=None,
         version=1,
         created_at=stamp,
         updated_at=stamp,

@@ -15,6 +15,7 @@ from tocsin.api.wire.scalars import Name
 from tocsin.domain.ids import ExecutionText, JobText, WorkerText
 from tocsin.domain.keys import KeyId
 from tocsin.domain.secrets import SecretName
+from tocsin.domain.task_target import TASK_NAME
 from tocsin.domain.written import WrittenName, described
 
 _ALWAYS: Final = (401, 403, 404, 422, 429, 503)
@@ -49,6 +50,7 @@ _IN_PATHS: Final[Mapping[str, Any]] = {
     "tenant": WrittenName,
     "login": LoginName,
     "queue": WrittenName,
+    "owner": Annotated[str, described(pattern=f"^{TASK_NAME}$")],
     "jobs.name": Name,
     "calendars.name": WrittenName,
     "connections.name": WrittenName,

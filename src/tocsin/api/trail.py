@@ -57,6 +57,11 @@ class Trail:
         self._before = before
         self._after = after
 
+    def summarise(self, object_: str, after: Any) -> None:
+        """Leave an entry for the whole beside those for its parts."""
+        self.note(object_, after=after)
+        self._noted = False
+
     def noting_job(self, job_id: UUID, action: str) -> AbstractContextManager[None]:
         """Watch a job that the path does not name; that is all there is to note."""
         self._noted = True

@@ -16,7 +16,7 @@ from tocsin.domain.written import described
 TASK_ROUTE: Final = "task:"
 MAX_PAYLOAD: Final = 256 * 1024
 TASK_NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}"
-_NAME: Final = re.compile(TASK_NAME)
+NAME: Final = re.compile(TASK_NAME)
 _TRACE: Final = r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"
 _TRACEPARENT: Final = re.compile(_TRACE)
 WrittenTask = Annotated[str, described(pattern=f"^{TASK_NAME}$", examples=["shop.send_receipt"])]
@@ -46,7 +46,7 @@ def task_of(route: str) -> str | None:
 
 def check_task_name(name: str, field: str) -> None:
     """Refuse what cannot be a task's name."""
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise Refused(
             "a task has 1 to 128 of A-Z a-z 0-9 _ . : - and begins with a letter, a digit or _", field=field
         )

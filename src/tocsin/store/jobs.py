@@ -168,6 +168,11 @@ async def _define(
     return {row["id"] for row in rows if row["id"] is not None}
 
 
+async def define_in(session: Session, jobs: Sequence[NewJob], now: Instant) -> set[UUID]:
+    """Write jobs of one request inside a transaction. Returns those whose names are taken."""
+    return await _define(session, jobs, now, one_request=True)
+
+
 async def _define_under(session: Session, jobs: Sequence[Keyed], now: Instant) -> set[UUID]:
     """Inside a transaction: keys first, then jobs; the keys of jobs that are refused are free again."""
     keyed = [(once, job.id) for job, once in jobs if once is not None]

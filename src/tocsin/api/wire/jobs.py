@@ -138,6 +138,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     pause_after: int | None
     next_fire_at: Time | None
     fire_count: int
+    managed_by: str | None
+    """Who declares the job, if somebody does: nobody else changes it."""
     version: int
     created_at: Time
     updated_at: Time
@@ -238,6 +240,7 @@ def job_view(row: Any) -> Job:
         pause_after=policies.pause_after,
         next_fire_at=time_of(row["next_fire_at"]) if row["state"] in ("active", "paused") else None,
         fire_count=row["fire_count"],
+        managed_by=row["managed_by"],
         version=row["version"],
         created_at=format_instant(row["created_at"]),
         updated_at=format_instant(row["updated_at"]),

@@ -239,6 +239,32 @@ class AsyncDeadLetters:
         return answer
 
 
+class AsyncDeclarations:
+    """`declarations`: what the API has of it."""
+
+    def __init__(self, client: AsyncSender) -> None:
+        self._client = client
+
+    async def declare(
+        self, owner: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.Declaration]
+    ) -> types.Declared:
+        """Declare all recurring jobs of an owner; with dry_run, say what that does to fields and fires."""
+        answer: types.Declared = await self._client.send(
+            request_of("PUT", "declarations", owner, body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    async def release(self, owner: str, /) -> types.Disowned:
+        """Let an owner's jobs be nobody's; the jobs stay."""
+        answer: types.Disowned = await self._client.send(request_of("DELETE", "declarations", owner))
+        return answer
+
+    async def list(self) -> types.Owners:
+        """Who declares jobs, and the revision of each."""
+        answer: types.Owners = await self._client.send(request_of("GET", "declarations"))
+        return answer
+
+
 class AsyncExecutions:
     """`executions`: what the API has of it."""
 
@@ -1134,6 +1160,7 @@ class AsyncResources:
         self.calendars = AsyncCalendars(client)
         self.connections = AsyncConnections(client)
         self.dead_letters = AsyncDeadLetters(client)
+        self.declarations = AsyncDeclarations(client)
         self.executions = AsyncExecutions(client)
         self.fleet = AsyncFleet(client)
         self.forecast = AsyncForecast(client)

@@ -238,6 +238,32 @@ class DeadLetters:
         return answer
 
 
+class Declarations:
+    """`declarations`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def declare(
+        self, owner: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.Declaration]
+    ) -> types.Declared:
+        """Declare all recurring jobs of an owner; with dry_run, say what that does to fields and fires."""
+        answer: types.Declared = self._client.send(
+            request_of("PUT", "declarations", owner, body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def release(self, owner: str, /) -> types.Disowned:
+        """Let an owner's jobs be nobody's; the jobs stay."""
+        answer: types.Disowned = self._client.send(request_of("DELETE", "declarations", owner))
+        return answer
+
+    def list(self) -> types.Owners:
+        """Who declares jobs, and the revision of each."""
+        answer: types.Owners = self._client.send(request_of("GET", "declarations"))
+        return answer
+
+
 class Executions:
     """`executions`: what the API has of it."""
 
@@ -1133,6 +1159,7 @@ class Resources:
         self.calendars = Calendars(client)
         self.connections = Connections(client)
         self.dead_letters = DeadLetters(client)
+        self.declarations = Declarations(client)
         self.executions = Executions(client)
         self.fleet = Fleet(client)
         self.forecast = Forecast(client)

@@ -258,6 +258,19 @@ class CancelledExecution(TypedDict):
     final_state: "State | None"
 
 
+class ChangedFires(TypedDict):
+    """What happens to a job's coming fires: how many, and the first few of each."""
+
+    gained: "int"
+    lost: "int"
+    moved: "int"
+    kept: "int"
+    first_gained: "list[str]"
+    first_lost: "list[str]"
+    first_moved: "list[MovedFire]"
+    until: "str"
+
+
 class Check(TypedDict):
     """Something that should be so; if it is not, what to do."""
 
@@ -362,6 +375,50 @@ class DatabaseView(TypedDict):
     standing: "StandingView"
 
 
+class Declaration(TypedDict):
+    """All recurring jobs of an owner as they shall be, each with its name."""
+
+    jobs: "list[JobBody]"
+    revision: "NotRequired[int | None]"
+    dry_run: "NotRequired[bool]"
+    update: "NotRequired[bool]"
+    prune: "NotRequired[bool]"
+    adopt: "NotRequired[bool]"
+    days: "NotRequired[int]"
+
+
+class Declared(TypedDict):
+    """What came of a declaration."""
+
+    owner: "str"
+    revision: "int | None"
+    applied: "bool"
+    superseded: "bool"
+    dry_run: "bool"
+    counts: "dict[str, int]"
+    jobs: "list[DeclaredJob]"
+
+
+class DeclaredJob(TypedDict):
+    """What became of a job, or would with `dry_run`."""
+
+    name: "str"
+    action: (
+        "Literal['changed', 'created', 'differs', 'refused', 'removed', 'revived', 'unchanged', 'undeclared']"
+    )
+    id: "NotRequired[str | None]"
+    paused: "NotRequired[bool]"
+    fields: "NotRequired[list[FieldChange]]"
+    fires: "NotRequired[ChangedFires | None]"
+    problem: "NotRequired[Problem | None]"
+
+
+class Disowned(TypedDict):
+    """What had an owner and has none any more."""
+
+    released: "int"
+
+
 Do: TypeAlias = (
     "Literal['cancel', 'cancel_queued', 'delete', 'discard', 'pause', 'rerun', 'resume', 'retry', 'run']"
 )
@@ -463,6 +520,14 @@ class Explanation(TypedDict):
     execution: "Execution"
     explanation: "list[str]"
     steps: "list[StepView]"
+
+
+class FieldChange(TypedDict):
+    """A field of a job that becomes another."""
+
+    field: "str"
+    before: "Any"
+    after: "Any"
 
 
 class Fit(TypedDict):
@@ -582,6 +647,7 @@ class Job(TypedDict):
     pause_after: "int | None"
     next_fire_at: "str | None"
     fire_count: "int"
+    managed_by: "str | None"
     version: "int"
     created_at: "str"
     updated_at: "str"
@@ -792,6 +858,13 @@ class MisfireView(TypedDict):
 
 
 Mode: TypeAlias = "Literal['all', 'missing']"
+
+
+class MovedFire(TypedDict):
+    """A fire that comes at another time."""
+
+    before: "str"
+    after: "str"
 
 
 class NatsTarget(TypedDict):
@@ -1030,6 +1103,22 @@ class OperationPage(TypedDict):
 Order: TypeAlias = "Literal['newest_first', 'oldest_first']"
 
 Overlap: TypeAlias = "Literal['allow', 'collapse', 'queue', 'replace', 'skip']"
+
+
+class Owner(TypedDict):
+    """Who declares jobs."""
+
+    owner: "str"
+    revision: "int | None"
+    jobs: "int"
+    declared_at: "str"
+
+
+class Owners(TypedDict):
+    """All owners of a tenant's jobs, by name."""
+
+    broken: "NotRequired[list[Broken]]"
+    items: "list[Owner]"
 
 
 class Pause(TypedDict):

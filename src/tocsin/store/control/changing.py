@@ -19,7 +19,7 @@ from tocsin.domain.planning import Plan, Terms
 from tocsin.domain.policy import Misfire, MisfirePolicy
 from tocsin.domain.schedule import Schedule, rule_of
 from tocsin.domain.target import route_of
-from tocsin.store.control.locked_job import lock_job, policies_of, schedule_of, wrong_state
+from tocsin.store.control.locked_job import lock_job, managed, policies_of, schedule_of, wrong_state
 from tocsin.store.control.replanning import (
     BEGINNING,
     NOTHING,
@@ -45,11 +45,19 @@ class Changing:
         self._horizon = round(horizon * SECOND)
 
     async def update(
-        self, tenant_id: int, job_id: UUID, definition: Definition, now: Instant, *, version: int | None
+        self,
+        tenant_id: int,
+        job_id: UUID,
+        definition: Definition,
+        now: Instant,
+        *,
+        version: int | None,
+        owner: str | None = None,
     ) -> None:
         """Replace a job's definition.
 
-        `version` is the one the caller has seen; None overwrites whatever is there.
+        `version` is the one the caller has seen; None overwrites whatever is there. `owner` is who declares
+        it: a job that has an owner is changed by nobody else.
         """
         async with self._database.transaction() as session:
             job = await lock_job(session, tenant_id, job_id)
@@ -57,6 +65,8 @@ class Changing:
                 raise Stale(
                     f"the job has changed meanwhile: it is at version {job['version']}, not {version}"
                 )
+            if job["managed_by"] not in (None, owner):
+                raise managed(job["managed_by"])
             if job["state"] in ("completed", "cancelled"):
                 raise wrong_state("change", job)
             if job["kind"] != definition.kind:

@@ -31,6 +31,14 @@ def wrong_state(action: str, job: Record) -> Conflict:
     return Conflict(f"cannot {action} a {kind} that is {job['state']}")
 
 
+def managed(owner: str) -> Conflict:
+    """The answer to a change of a job that another one declares."""
+    return Conflict(
+        f"the job is declared by {owner}",
+        hint=f"change it where {owner} declares it; pausing it is a person's",
+    )
+
+
 def schedule_of(job: Record) -> Schedule:
     """The schedule that the job has."""
     return read_schedule(job["schedule"])
