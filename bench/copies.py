@@ -19,7 +19,7 @@ AT_ONCE = 2
 COPY = """
 WITH made AS MATERIALIZED (
     SELECT (left(stamp, 8) || '-' || right(stamp, 4) || '-7' || right(random, 21))::uuid AS id,
-           (('x' || right(random, 2))::bit(8)::integer %% 64)::smallint AS shard, -- as domain.ids.shard_of
+           (('x' || right(random, 2))::bit(8)::integer %% 256)::smallint AS shard, -- as domain.ids.shard_of
            $2::timestamptz + n * $3::interval AS due_at
     FROM (SELECT lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0') AS stamp,
                  gen_random_uuid()::text AS random, n FROM generate_series(0, $4::integer - 1) AS n) AS drawn

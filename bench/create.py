@@ -32,6 +32,7 @@ from tocsin.clock import system_now
 from tocsin.db.pool import open_connection
 from tocsin.domain.ids import new_job_id, shard_of
 from tocsin.domain.instant import HOUR, Instant, format_instant
+from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.store.keys import KeyStore
 
 KEY = "a-key-for-measuring"
@@ -218,7 +219,7 @@ def new_rows(count: int) -> Iterator[Row]:
     schedule, target = json.dumps({"at": format_instant(due)}), json.dumps(TARGET)
     for _ in range(count):
         job_id = new_job_id(now)
-        yield job_id, shard_of(job_id, 64), schedule, target, due
+        yield job_id, shard_of(job_id, DEFAULT_SHARDS), schedule, target, due
 
 
 def free_port() -> int:

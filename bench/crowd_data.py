@@ -12,6 +12,7 @@ from typing import Final
 from tocsin.clock import DatabaseClock, system_now
 from tocsin.db.pool import Database
 from tocsin.domain.instant import DAY, HOUR, Instant, to_datetime
+from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.scheduler.forecaster import Forecaster
 from tocsin.scheduler.leaser import Leases
 from tocsin.store.foreseeing import Foreseeing
@@ -94,7 +95,7 @@ async def foresee(database: Database) -> float:
     await clock.ask(leasing.now)
     await database.execute("UPDATE shards SET owner = NULL, expires_at = tocsin_now()")
     node = await leasing.register("bench", ("scheduler",), "bench")
-    leases.renewed(await leasing.take(node, 64), clock.monotonic())
+    leases.renewed(await leasing.take(node, DEFAULT_SHARDS), clock.monotonic())
     forecaster, began, at = (
         Forecaster(Foreseeing(database, node), leases, clock),
         clock.monotonic(),

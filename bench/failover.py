@@ -21,10 +21,11 @@ from bench.installation import Installation, installation
 from tocsin.clock import system_now
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.domain.schedule import Schedule
+from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.settings import Settings
 
 ENGINES = 3
-SHARDS = 64
+SHARDS = DEFAULT_SHARDS
 JOBS_PER_SHARD = 2
 BEFORE = 5  # seconds of load before the kill
 LATE = 100.0  # milliseconds

@@ -24,6 +24,7 @@ from tocsin.domain.instant import Instant, format_instant
 from tocsin.domain.job import Definition
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule
+from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.domain.target import NoopTarget, Target
 from tocsin.store.history import HistoryStore
 from tocsin.store.jobs import JobStore, NewJob
@@ -99,7 +100,9 @@ class Installation:
                 job_id = new_job_id(now)
                 to = target(number) if callable(target) else target or NoopTarget()
                 definition = Definition(schedule, to, policies=of)
-                jobs.append(NewJob(job_id, tenant, shard_of(job_id, 64), definition, due_at, due_at))
+                jobs.append(
+                    NewJob(job_id, tenant, shard_of(job_id, DEFAULT_SHARDS), definition, due_at, due_at)
+                )
             await store.define(jobs, now)
 
     async def add_recurring(
@@ -111,7 +114,10 @@ class Installation:
         for start in range(0, count, BATCH):
             now = system_now()
             ids = [new_job_id(now) for _ in range(min(BATCH, count - start))]
-            new = [NewJob(job_id, 1, shard_of(job_id, 64), definition, first, first) for job_id in ids]
+            new = [
+                NewJob(job_id, 1, shard_of(job_id, DEFAULT_SHARDS), definition, first, first)
+                for job_id in ids
+            ]
             await store.define(new, now)
 
     async def honour_overlap(self) -> None:

@@ -26,9 +26,10 @@ from tests.support.processes import Process, Processes, free_port, state_of
 from tests.support.sink import Sink
 from tocsin.db.embedded import EmbeddedServer
 from tocsin.db.pool import open_connection
+from tocsin.domain.shard import DEFAULT_SHARDS
 
 TTL = 2.0
-SHARDS = 64
+SHARDS = DEFAULT_SHARDS
 _START_PATIENCE = 30.0
 _REST_PATIENCE = 60.0
 

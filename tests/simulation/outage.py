@@ -28,6 +28,7 @@ from tocsin.domain.job import Definition, check_definition
 from tocsin.domain.outcome import SUCCEEDED, Outcome
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule, read_schedule, rule_of
+from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.domain.target import HttpTarget
 from tocsin.failpoints import Failpoints
 from tocsin.scheduler.backfiller import Backfiller
@@ -195,7 +196,7 @@ class Engine:
         job_id = UUID(int=self._rng.getrandbits(128))
         first = rule_of(definition.schedule).next_fire(now if definition.kind == "recurring" else -(1 << 62))
         assert first is not None
-        shard = shard_of(job_id, 64)
+        shard = shard_of(job_id, DEFAULT_SHARDS)
         new = NewJob(job_id, TENANT, shard, definition, first, max(first, now))
         assert not await self.jobs.define([new], now)
         return job_id

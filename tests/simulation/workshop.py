@@ -15,6 +15,7 @@ from tocsin.domain.job import Definition
 from tocsin.domain.lifecycle import State
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule, rule_of
+from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.domain.target import NoopTarget
 from tocsin.queue.allotment import NO_DEFICITS, allot
 from tocsin.queue.claims import Again, Claim, Finish
@@ -26,7 +27,7 @@ from tocsin.store.leases import LeaseStore
 from tocsin.store.plans import PlanStore
 
 TENANT = 1
-SHARDS = 64
+SHARDS = DEFAULT_SHARDS
 CLAIM_TTL = 10.0
 LEASE_TTL = 10.0
 AHEAD: Span = 2 * SECOND

@@ -12,6 +12,7 @@ from tocsin.domain.audit import Origin
 from tocsin.domain.ids import new_job_id, shard_of
 from tocsin.domain.instant import HOUR, format_instant, parse_instant
 from tocsin.domain.job import Definition
+from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.store.jobs import NewJob
 
 NOON = parse_instant("2031-05-05T12:00:00Z", "")
@@ -29,7 +30,9 @@ def new_job(name: str | None, *, once: bool = False) -> NewJob:
     job_id = new_job_id(NOON)
     definition = Definition(when, TARGET, name=name)
     origin = Origin("key_of_test", "request", "127.0.0.1")
-    return NewJob(job_id, TENANT, shard_of(job_id, 64), definition, NOON + HOUR, NOON + HOUR, origin)
+    return NewJob(
+        job_id, TENANT, shard_of(job_id, DEFAULT_SHARDS), definition, NOON + HOUR, NOON + HOUR, origin
+    )
 
 
 @pytest.mark.parametrize("one_request", [True, False])

@@ -21,6 +21,7 @@ from tocsin.domain.job import Definition
 from tocsin.domain.limits import TenantLimits
 from tocsin.domain.policy import Limit, Policies, Retry
 from tocsin.domain.schedule import Schedule
+from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.domain.task_target import TaskTarget
 from tocsin.queue.claiming.directory import Directory
 from tocsin.queue.claiming.entered_lanes import EnteredLanes
@@ -100,7 +101,8 @@ def test_a_job_is_the_same_whether_the_api_or_a_login_wrote_it(bound: Bound) -> 
         job_id, fire_at = new_job_id(now), 1_896_080_400 * SECOND
         assert format_instant(fire_at) == at
         await JobStore(database).define(
-            [NewJob(job_id, bound.tenant, shard_of(job_id, 64), definition, fire_at, fire_at)], now
+            [NewJob(job_id, bound.tenant, shard_of(job_id, DEFAULT_SHARDS), definition, fire_at, fire_at)],
+            now,
         )
         await database.close()
         mine = new_job_id(now)
@@ -120,7 +122,7 @@ def test_a_job_is_the_same_whether_the_api_or_a_login_wrote_it(bound: Bound) -> 
                 k: v for k, v in rows[job_id].items() if k not in other
             }
             if table == "jobs":
-                assert rows[mine]["shard"] == shard_of(mine, 64)
+                assert rows[mine]["shard"] == shard_of(mine, DEFAULT_SHARDS)
 
     bound.play(story)
 

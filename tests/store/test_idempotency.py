@@ -12,6 +12,7 @@ from tocsin.domain.ids import new_job_id, shard_of
 from tocsin.domain.instant import HOUR, SECOND, Instant, parse_instant
 from tocsin.domain.job import Definition
 from tocsin.domain.schedule import rule_of
+from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.store.forgetting import ForgettingStore
 from tocsin.store.jobs import NewJob
 
@@ -29,7 +30,7 @@ def new_job(now: Instant, name: str | None = None, tenant_id: int = TENANT) -> N
     definition = Definition(schedule(every="1h"), TARGET, name=name)
     job_id, first = new_job_id(now), rule_of(definition.schedule).next_fire(now)
     assert first is not None
-    return NewJob(job_id, tenant_id, shard_of(job_id, 64), definition, first, first)
+    return NewJob(job_id, tenant_id, shard_of(job_id, DEFAULT_SHARDS), definition, first, first)
 
 
 async def define(engine: Engine, key: str, body: bytes, answer: str, **fields: object) -> str | None:

@@ -16,6 +16,7 @@ from tocsin.domain.instant import format_instant
 from tocsin.domain.job import Definition
 from tocsin.domain.policy import Limit, Overlap, Policies
 from tocsin.domain.schedule import Schedule
+from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.domain.target import NoopTarget
 from tocsin.queue.allotment import Allotment
 from tocsin.queue.claims import Claim, Overdue, Requeue
@@ -41,7 +42,7 @@ async def add(database: Database, limit: Limit, count: int, overlap: Overlap = O
     jobs = []
     for _ in range(count):
         job_id = new_job_id(now)
-        jobs.append(NewJob(job_id, 1, shard_of(job_id, 64), definition, now, now))
+        jobs.append(NewJob(job_id, 1, shard_of(job_id, DEFAULT_SHARDS), definition, now, now))
     await JobStore(database).define(jobs, now)
 
 

@@ -21,6 +21,7 @@ from tocsin.domain.job import Definition
 from tocsin.domain.outcome import Attempt, Verdict
 from tocsin.domain.policy import Overlap, Policies, Retry
 from tocsin.domain.schedule import Schedule
+from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.domain.target import NoopTarget
 from tocsin.queue.allotment import Allotment
 from tocsin.queue.claims import Again, Claim, Finish
@@ -94,7 +95,7 @@ class Place:
         ids = [new_job_id(now) for _ in range(count)]
         far = now + 1000 * HOUR
         await JobStore(self.database).define(
-            [NewJob(job_id, 1, shard_of(job_id, 64), definition, far, far) for job_id in ids], now
+            [NewJob(job_id, 1, shard_of(job_id, DEFAULT_SHARDS), definition, far, far) for job_id in ids], now
         )
         return ids
 
