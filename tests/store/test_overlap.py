@@ -191,7 +191,7 @@ def test_an_end_waits_for_who_keeps_the_turn_before_it_touches_the_execution(url
             "finish": lambda: worker.settling.finish([Finish(running, "dead", place.clock.now())]),
         }[way]
         async with place.database.transaction() as cancelling:
-            await hold_executions(cancelling, job_id)
+            await hold_executions(cancelling, [job_id])
             ending = asyncio.create_task(end())
             await until_somebody_waits(place.database)
             asked = await cancelling.fetch(sql("ask_to_stop"), 0, job_id, fire_at, "no more")
