@@ -8,6 +8,7 @@ wake-up shortens a long pause, but never below half a second: while the database
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import msgspec
@@ -55,6 +56,8 @@ class Loop:
     def __init__(self, service: Service, clock: Clock, first_after: float = 0.0) -> None:
         self.service = service
         self.failures = 0
+        self.on_failure: Callable[[str, str], None] = _tell_nobody
+        """Hears of each failure: the service's name, and of which kind it is."""
         self._clock = clock
         self._first_after = first_after
         self._wake = asyncio.Event()
@@ -96,6 +99,7 @@ class Loop:
             except Exception as error:  # noqa: BLE001 - the one broad catch; see the module docstring
                 self.failures += 1
                 _report_failure(self.service.name, error, pause)
+                self.on_failure(self.service.name, _kind_of(error))
                 await self._back_off(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _LONGEST_PAUSE)
             else:
@@ -123,6 +127,17 @@ class Loop:
                 await unless.wait()
         except TimeoutError:
             pass
+
+
+def _tell_nobody(_: str, __: str) -> None:
+    """Where failures are only logged."""
+
+
+def _kind_of(error: Exception) -> str:
+    """Of which family an error is, for whoever counts."""
+    if isinstance(error, Unavailable):
+        return "unavailable"
+    return "ownership_lost" if isinstance(error, OwnershipLost) else "defect"
 
 
 def _report_failure(name: str, error: Exception, pause: float) -> None:

@@ -7,18 +7,19 @@ process sees the whole fleet. Names are listed in docs/operating/metrics.md.
 
 import logging
 import sys
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
-from prometheus_client.core import HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client.core import Metric
 from structlog.tracebacks import ExceptionDictTransformer
 
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, Span
+from tocsin.domain.lifecycle import FINAL
+from tocsin.domain.tally import BOUNDS_MS
+from tocsin.histograms import SpanHistogram
 from tocsin.outage_log import OutageLines, take_over_driver_log
 
 _LAG_BOUNDS: Final[tuple[Span, ...]] = tuple(
@@ -27,28 +28,11 @@ _LAG_BOUNDS: Final[tuple[Span, ...]] = tuple(
 )
 
 
-class LagHistogram(Collector):
-    """Start lag in seconds. Fed in batches: a drain starts tens of thousands of executions per second."""
-
-    def __init__(self) -> None:
-        self._counts = [0] * (len(_LAG_BOUNDS) + 1)
-        self._sum = 0
-
-    def observe(self, lags: Iterable[Span]) -> None:
-        """Count lags given in microseconds."""
-        counts = self._counts
-        for lag in lags:
-            counts[bisect_left(_LAG_BOUNDS, lag)] += 1
-            self._sum += lag
-
-    def collect(self) -> Iterator[Metric]:
-        total, buckets = 0, []
-        for bound, count in zip((*_LAG_BOUNDS, None), self._counts, strict=True):
-            total += count
-            buckets.append(("+Inf" if bound is None else repr(bound / SECOND), total))
-        yield HistogramMetricFamily(
-            "tocsin_start_lag_seconds", "From due to started", buckets=buckets, sum_value=self._sum / SECOND
-        )
+_RUN_BOUNDS: Final[tuple[Span, ...]] = tuple(ms * MILLISECOND for ms in BOUNDS_MS)
+_CALL_BOUNDS: Final[tuple[Span, ...]] = _LAG_BOUNDS[: _LAG_BOUNDS.index(30_000 * MILLISECOND) + 1]
+_TAKEOVER_BOUNDS: Final[tuple[Span, ...]] = tuple(
+    s * SECOND // 10 for s in (1, 2, 5, 10, 30, 100, 300, 600, 3000)
+)
 
 
 class Telemetry:
@@ -58,8 +42,18 @@ class Telemetry:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._roles = roles
         self.registry = CollectorRegistry()
-        self.lag = LagHistogram()
-        self.registry.register(self.lag)
+        self.lag = self._histogram("start_lag_seconds", "From due to started", _LAG_BOUNDS, "queue")
+        self.run = self._histogram(
+            "run_seconds", "From the start of an attempt to its end", _RUN_BOUNDS, "queue"
+        )
+        self.takeovers = self._histogram(
+            "takeover_seconds",
+            "For how long a shard was nobody's: from the end of a lost node's lease until it was taken",
+            _TAKEOVER_BOUNDS,
+        )
+        self.database = self._histogram(
+            "database_call_seconds", "From asking for a connection until it was given back", _CALL_BOUNDS
+        )
         self.planned = self._counter("planned", "Executions made from schedules")
         self.duplicates_rejected = self._counter(
             "duplicates_rejected", "Planned executions that existed already"
@@ -75,7 +69,9 @@ class Telemetry:
             "postponed",
             "Calls put off without an attempt because their host was failing or had no connection free",
         )
-        self.reclaimed = self._counter("reclaimed", "Executions taken back from lost workers")
+        self.reclaimed = self._counter(
+            "reclaimed", "Claims that expired: their executions were taken back from lost workers"
+        )
         self.stale_writes = self._counter(
             "stale_writes", "Writes refused because ownership had passed on", "kind"
         )
@@ -86,6 +82,24 @@ class Telemetry:
             "parts_restarted",
             "Background parts that ended by themselves and were started again, by part",
             "part",
+        )
+        self.part_errors = self._counter(
+            "part_errors", "Runs of background parts that failed, by part and kind", "part", "kind"
+        )
+        self.database_failed = self._counter(
+            "database_calls_failed", "Uses of a connection that ended in an error"
+        )
+        self.attempts = self._counter(
+            "attempts", "Attempts that are over, by kind of target and class of outcome", "kind", "outcome"
+        )
+        self.released = self._counter(
+            "claims_released", "Claims that had not started and whose node left the fleet"
+        )
+        self.renewals_failed = self._counter(
+            "lease_renewals_failed", "Heartbeats that the database did not answer or did not accept"
+        )
+        self.leases_taken = self._counter(
+            "leases_taken", "Shard leases taken, after their owner gave them back or was lost", "after"
         )
         self.leases_lost = self._counter("leases_lost", "Shard leases that expired before they were renewed")
         self.created = self._counter("jobs_created", "Jobs created")
@@ -111,6 +125,8 @@ class Telemetry:
             "How far the node's clock may be from the database's",
             registry=self.registry,
         )
+        for state in FINAL:  # a series that begins with its first count has no increase to alert on
+            self.finished.labels(state)
         self._started_before: tuple[Instant, float] | None = None
 
     def note_pace(self, now: Instant) -> None:
@@ -120,6 +136,17 @@ class Telemetry:
             then, before = self._started_before
             self.started_per_second.set((total - before) / ((now - then) / SECOND))
         self._started_before = (now, total)
+
+    def expect_part(self, part: str) -> None:
+        """A background part that has not failed yet: its series begin at 0."""
+        self.part_errors.labels(part, "defect")
+        self.parts_restarted.labels(part)
+
+    def note_call(self, seconds: float, answered: bool) -> None:  # noqa: FBT001 - as a presence tells it
+        """A use of a connection is over."""
+        self.database.observe((round(seconds * SECOND),))
+        if not answered:
+            self.database_failed.inc()
 
     def snapshot(self) -> str:
         """All samples as JSON, for the node's row."""
@@ -131,6 +158,13 @@ class Telemetry:
 
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
         return Counter(f"tocsin_{name}", words, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, words: str, bounds: Sequence[Span], label: str | None = None
+    ) -> SpanHistogram:
+        histogram = SpanHistogram(f"tocsin_{name}", words, bounds, label)
+        self.registry.register(histogram)
+        return histogram
 
     def _gauge(self, role: str, name: str, words: str) -> Gauge:
         """A gauge that only nodes with this role show: a 0 of others would count in averages."""

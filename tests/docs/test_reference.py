@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.support.commands import every_command, leaves
+from tests.support.metrics import every_metric
 from tocsin.api.app import ENDPOINTS
 from tocsin.api.wire.executions import Execution
 from tocsin.api.wire.jobs import Job
@@ -22,7 +23,6 @@ from tocsin.sdk.conformance.attempts import TASKS
 from tocsin.sdk.conformance.run import SCENARIOS
 from tocsin.sdk.conformance.tasks import app
 from tocsin.settings import Settings
-from tocsin.telemetry import Telemetry
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -41,8 +41,7 @@ def test_every_setting_is_documented_with_its_default() -> None:
 
 def test_every_metric_is_documented_with_its_type() -> None:
     documented = {row[0].strip("`"): row[1] for row in rows(page("operating/metrics.md"), "Name")}
-    families = Telemetry().registry.collect()
-    assert documented == {f.name + "_total" * (f.type == "counter"): f.type for f in families}
+    assert documented == {f.name + "_total" * (f.type == "counter"): f.type for f in every_metric()}
 
 
 def test_every_route_is_documented_with_its_scope_and_status() -> None:

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 import msgspec
 import structlog
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from tocsin.api import (
@@ -31,6 +29,7 @@ from tocsin.api import (
     jobs,
     keys,
     logins,
+    metrics,
     operations,
     queues,
     schedules,
@@ -57,8 +56,6 @@ from tocsin.api.wire.health import Health
 from tocsin.db.patience import left, patient_for
 from tocsin.db.pool import acting_for, noting_changes
 from tocsin.domain.errors import NotFound, OutcomeUnknown, Refused, Unavailable
-from tocsin.domain.keys import Scope
-from tocsin.telemetry import merge
 
 MAX_BODY: Final = 1024 * 1024
 _PATIENCE: Final = 4.5
@@ -90,7 +87,7 @@ class Application:
         verbs["/openapi.json"]["GET"] = _constant(_encode(openapi_document(ENDPOINTS)))
         verbs["/healthz"]["GET"] = _constant(_encode(Health("ok")))
         verbs["/readyz"]["GET"] = _ready(context, self._outage)
-        verbs["/metrics"]["GET"] = _metrics(context)
+        verbs["/metrics"]["GET"] = metrics.serve(context)
         if context.echo:
             verbs[echo.PATH] = dict.fromkeys(echo.METHODS, echo.echo)
         self.routes = Routes(dict(verbs))
@@ -296,27 +293,6 @@ def _ready(context: Context, outage: Outage) -> Handle:
         return Response(_encode(Health("ready", context.wall)), media_type="application/json")
 
     return ready
-
-
-def _metrics(context: Context) -> Handle:
-    async def metrics(request: Request) -> Response:
-        await context.authenticator.authenticate(request.headers.get("authorization"), Scope.ADMIN)
-        nodes = [(row["name"], row["stats"]) for row in await context.leases.nodes() if row["alive"]]
-        registry = CollectorRegistry()
-        registry.register(_Fleet(nodes))
-        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    return metrics
-
-
-class _Fleet(Collector):
-    """The snapshots of all live nodes."""
-
-    def __init__(self, snapshots: list[tuple[str, str]]) -> None:
-        self._snapshots = snapshots
-
-    def collect(self) -> Any:
-        return merge(self._snapshots)
 
 
 def _unexpected(request: Request, error: Exception) -> Response:

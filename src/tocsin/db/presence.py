@@ -54,10 +54,15 @@ class Presence:
         self._there = asyncio.Event()
         self._there.set()
         self._wakes: list[Callable[[], None]] = []
+        self._hears: Callable[[float, bool], None] | None = None
 
     def on_back(self, wake: Callable[[], None]) -> None:
         """Call `wake` when the database is there again, or has moved."""
         self._wakes.append(wake)
+
+    def on_call(self, hear: Callable[[float, bool], None]) -> None:
+        """Tell `hear` of each call that is over: how many seconds it took, and whether it was answered."""
+        self._hears = hear
 
     def use(self) -> None:
         """Somebody opened something over this."""
@@ -88,9 +93,11 @@ class Presence:
 
     def ended(self, call: int, *, answered: bool) -> None:
         """The call is over. If it was answered, the server is there."""
-        del self._calls[call]
+        began, now = self._calls.pop(call), monotonic()
         if answered:
-            self._answered_at = monotonic()
+            self._answered_at = now
+        if self._hears is not None:
+            self._hears(now - began, answered)
 
     async def connect(
         self, settings: dict[str, str], *, command_timeout: float, starting: bool = False

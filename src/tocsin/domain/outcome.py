@@ -9,7 +9,7 @@ import msgspec
 
 from tocsin.domain.instant import MINUTE, SECOND, Instant, Span
 from tocsin.domain.lifecycle import State
-from tocsin.domain.policy import TIMEOUT, Retry, backoff, is_retried, may_retry
+from tocsin.domain.policy import NETWORK, TIMEOUT, Retry, backoff, is_retried, may_retry
 
 _VARYING: Final = re.compile(r"(answered \d{3}\b|exited with \d{1,3}\b)|0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
 """What errors of one kind differ in. The status of an answer and the exit
@@ -51,6 +51,7 @@ VERSION: Final = "version"
 _SHORTEST_PAUSE: Final[Span] = SECOND
 _LONGEST_PAUSE: Final[Span] = MINUTE
 SUCCEEDED: Final = Outcome(Verdict.SUCCEEDED)
+_FAILURES: Final = frozenset({NETWORK, TIMEOUT})
 
 
 class Postponed(msgspec.Struct, frozen=True):
@@ -119,6 +120,17 @@ def decide(
             if not may_retry(retry, attempts_made):
                 return Finished(State.DEAD)
             return TryAgain(now + max(backoff(retry, attempts_made, chance), outcome.retry_after or 0))
+
+
+def class_of(outcome: Outcome) -> str:
+    """One of few words for how an attempt went, to count by: a good one's verdict, else the class of the
+    status that was answered, else what failed, else the verdict."""
+    if outcome.verdict is Verdict.SUCCEEDED:
+        return outcome.verdict
+    status = outcome.detail and outcome.detail.get("status")
+    if isinstance(status, int) and 100 <= status < 600:
+        return f"{status // 100}xx"
+    return outcome.failure if outcome.failure in _FAILURES else outcome.verdict
 
 
 def fingerprint(error: str) -> str:

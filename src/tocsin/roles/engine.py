@@ -138,7 +138,7 @@ async def make_worker(process: Process, member: Membership) -> Worker:
         node_id=member.node_id,
         misfires=MisfireStore(database),
         control=Pausing(database, settings.horizon),
-        tallies=Tallies(TallyStore(database, member.node_id), process.clock),
+        tallies=Tallies(TallyStore(database, member.node_id), process.clock, process.telemetry),
     )
     process.telemetry.places.set(settings.concurrency)
     worker.listen(member.notices)

@@ -58,6 +58,8 @@ class Node:
         process.presence.on_back(_wake_all(loops))
         self._tell_joined()
         for loop in loops:
+            loop.on_failure = self._failed
+            self.process.telemetry.expect_part(loop.service.name)
             self.background.start(loop.service.name, loop.run)
         listening = Background(self._restarted)
         listening.start("notices", member.notices.run)
@@ -80,6 +82,9 @@ class Node:
 
     def _restarted(self, part: str) -> None:
         self.process.telemetry.parts_restarted.labels(part).inc()
+
+    def _failed(self, part: str, kind: str) -> None:
+        self.process.telemetry.part_errors.labels(part, kind).inc()
 
     def _leaser(
         self, member: Membership, leases: Leases, changed: Callable[[], None], limited: Sequence[Limited]

@@ -32,6 +32,7 @@ class Process:
         self.presence = Presence(url)
         self.clock = DatabaseClock()
         self.telemetry = Telemetry(roles)
+        self.presence.on_call(self.telemetry.note_call)
         self.failpoints = Failpoints.from_text(settings.failpoints)
         self.runs_scripts = False
         """Whether scripts are allowed here and their sandbox stands."""

@@ -16,12 +16,12 @@ from typing import Final
 import structlog
 
 from tocsin.clock import Clock, DatabaseClock
-from tocsin.domain.errors import OwnershipLost
+from tocsin.domain.errors import OwnershipLost, Unavailable
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant
 from tocsin.domain.shard import share
 from tocsin.failpoints import Failpoints
 from tocsin.service import Report
-from tocsin.store.leases import LeaseStore, Renewal
+from tocsin.store.leases import LeaseStore, Renewal, Taken
 from tocsin.telemetry import Telemetry
 
 _MARGIN: Final = 0.1  # of the ttl
@@ -140,7 +140,11 @@ class Leaser:
         asked = self._clock.monotonic()
         try:
             renewal = await self._store.renew(self.node_id, self._telemetry.snapshot())
+        except Unavailable:
+            self._telemetry.renewals_failed.inc()
+            raise
         except OwnershipLost:
+            self._telemetry.renewals_failed.inc()
             self._count_lost({})
             self._leases.drop()
             await self._rejoin()
@@ -160,12 +164,20 @@ class Leaser:
             _log.warning("leases.lost", lost=len(lost), held=len(held))
         self._kept = set(held)
 
+    def _count_taken(self, taken: Taken) -> None:
+        """Count what was taken, and for how long the leases of lost nodes had been nobody's."""
+        lost = taken.unowned_for
+        self._telemetry.takeovers.observe(lost)
+        for after, number in (("loss", len(lost)), ("release", len(taken) - len(lost))):
+            self._telemetry.leases_taken.labels(after).inc(number)
+
     async def _balance(self, renewal: Renewal) -> None:
         change = share(held=len(renewal.held), shards=renewal.shards, nodes=renewal.schedulers)
         if change.take and renewal.free:
             taken = await self._store.take(self.node_id, min(change.take, renewal.free))
             self._leases.add(taken)
             self._kept.update(taken)
+            self._count_taken(taken)
         elif change.give:
             given = sorted(renewal.held)[-change.give :]
             # Stop planning them before anybody else may start.

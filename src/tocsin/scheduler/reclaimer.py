@@ -119,6 +119,7 @@ class Reclaimer:
         released = await self._reclaiming.release_lost(_BATCH)
         await self._failpoints.reach("reclaimer.released")
         if released:
+            self._telemetry.released.inc(released)
             _log.warning("claims.released", count=released)
         if released < _BATCH:
             self._workers = alive

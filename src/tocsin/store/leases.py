@@ -15,7 +15,7 @@ from tocsin.db.migrations import newest_known
 from tocsin.db.pool import Database, Record
 from tocsin.domain.errors import OwnershipLost
 from tocsin.domain.fleet_changes import Fleet, Lease, Member
-from tocsin.domain.instant import Instant
+from tocsin.domain.instant import Instant, Span
 from tocsin.store.statements import sql
 
 # A node that has not been seen for this many ttls is no longer listed.
@@ -37,6 +37,13 @@ class Renewal(msgspec.Struct, frozen=True):
     """When the first lease of another node runs out, unless that node renews it."""
     overtaken_by: str | None = None
     """A migration that was applied and that this build does not run beside."""
+
+
+class Taken(dict[int, int]):
+    """Shards that were taken, with their epochs."""
+
+    unowned_for: Sequence[Span] = ()
+    """For how long each was nobody's whose owner did not give it back."""
 
 
 class LeaseStore:
@@ -115,10 +122,12 @@ class LeaseStore:
             row["overtaken_by"],
         )
 
-    async def take(self, node_id: int, count: int) -> dict[int, int]:
-        """Take up to `count` free shards. Returns shard to epoch."""
+    async def take(self, node_id: int, count: int) -> Taken:
+        """Take up to `count` free shards."""
         rows = await self._database.fetch(sql("take_leases"), node_id, self._ttl, count)
-        return {row["shard"]: row["epoch"] for row in rows}
+        taken = Taken((row["shard"], row["epoch"]) for row in rows)
+        taken.unowned_for = [row["unowned_us"] for row in rows if row["unowned_us"] is not None]
+        return taken
 
     async def give(self, node_id: int, shards: Sequence[int]) -> None:
         """Give shards back and let the others know."""

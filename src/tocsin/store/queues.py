@@ -55,15 +55,7 @@ class QueueStore:
     async def look(self, tenant_id: int | None, queue: str | None, now: Instant) -> Queues:
         """How queues stand."""
         fetch = self._database.fetch
-        lanes = await self._database.one(
-            "SELECT count(*) AS number FROM lanes WHERE cell = $1 AND ($2::integer IS NULL OR tenant_id = $2)"
-            " AND ($3::text IS NULL OR queue = $3)",
-            CELL,
-            tenant_id,
-            queue,
-        )
-        most = max(100, min(MOST_COUNTED, _MOST_DUE // max(1, lanes["number"])))
-        depths = await fetch(sql("queue_depths"), CELL, tenant_id, queue, now, most, _MOST_LANES)
+        depths = await self.depths(tenant_id, queue, now)
         kept = await fetch(
             "SELECT * FROM queues WHERE ($1::integer IS NULL OR tenant_id = $1) AND ($2::text IS NULL OR name = $2)"
             " ORDER BY name LIMIT $3",
@@ -78,6 +70,18 @@ class QueueStore:
             "SELECT queues FROM nodes WHERE 'worker' = ANY (roles) AND expires_at > tocsin_now()"
         )
         return Queues(depths, running, ended, kept, [row["queues"] for row in nodes])
+
+    async def depths(self, tenant_id: int | None, queue: str | None, now: Instant) -> list[Record]:
+        """What is due and waits, by tenant, queue and priority."""
+        lanes = await self._database.one(
+            "SELECT count(*) AS number FROM lanes WHERE cell = $1 AND ($2::integer IS NULL OR tenant_id = $2)"
+            " AND ($3::text IS NULL OR queue = $3)",
+            CELL,
+            tenant_id,
+            queue,
+        )
+        most = max(100, min(MOST_COUNTED, _MOST_DUE // max(1, lanes["number"])))
+        return await self._database.fetch(sql("queue_depths"), CELL, tenant_id, queue, now, most, _MOST_LANES)
 
     async def is_used(self, tenant_id: int, queue: str) -> bool:
         """Whether one of the tenant's latest jobs uses a queue that has been idle for long."""

@@ -34,6 +34,7 @@ from tocsin.worker.armed import Armed
 from tocsin.worker.line_keeper import LineKeeper
 from tocsin.worker.places import Places
 from tocsin.worker.settler import Settlement, Settler, lost_by_stopping
+from tocsin.worker.started import tell_started
 from tocsin.worker.timeouts import Call, Timeouts
 from tocsin.worker.timetable import Timetable
 
@@ -153,7 +154,7 @@ class Runner:
             else:
                 waiting.append(claim)
                 self.line_keeper.wait_for(host, claim, now)
-        self._tell_started(without(claims, waiting) if waiting else claims, now)
+        tell_started(self._telemetry, without(claims, waiting) if waiting else claims, now)
         if succeeded:
             self._settler.put_succeeded(succeeded, now)
         if waiting:
@@ -166,15 +167,9 @@ class Runner:
         self._tasks[claim.identity] = (claim, task)
         self._places.running = len(self._tasks)
 
-    def _tell_started(self, claims: Sequence[Claim], now: Instant) -> None:
-        self._telemetry.started.inc(len(claims))
-        self._telemetry.lag.observe(
-            [(c.started_at or now) - (c.due_at if c.attempt == 1 else c.run_at) for c in claims]
-        )
-
     def _tell_left_line(self, now: Instant) -> None:
         told, self._left_line = self._left_line, []
-        self._tell_started(told, now)
+        tell_started(self._telemetry, told, now)
 
     def _tell_places(self) -> None:
         self._telemetry.running.set(len(self._tasks))

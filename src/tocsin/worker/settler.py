@@ -9,6 +9,7 @@ claim that was lost meanwhile is counted and dropped: the newer attempt's result
 import random
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
+from operator import attrgetter
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -19,7 +20,7 @@ from tocsin.clock import Clock
 from tocsin.domain.ids import execution_text
 from tocsin.domain.instant import MILLISECOND, Instant
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import HOST, SUCCEEDED, Outcome, Verdict
+from tocsin.domain.outcome import HOST, SUCCEEDED, Outcome, Verdict, class_of
 from tocsin.domain.settling import Ended, Tried, settle, stopped
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Again, AnyClaim, Claim, Finish
@@ -32,6 +33,7 @@ _BATCH: Final = 1000
 _YIELD: Final = 5 * MILLISECOND
 _YIELDS_BELOW_BATCHES: Final = 20
 _log = structlog.get_logger()
+_route = attrgetter("route")
 T = TypeVar("T")
 PauseGone = Callable[[Claim, str], Awaitable[bool]]
 PauseFailing = Callable[[Claim, str, int], Awaitable[bool]]
@@ -149,6 +151,8 @@ class Settler:
             ends = [self._succeeded_at] * len(self._writing_succeeded)
             self._tell_succeeded(self._writing_succeeded, ends, lost)
             self._telemetry.finished.labels(State.SUCCEEDED).inc(len(self._writing_succeeded))
+            for route, number in Counter(map(_route, self._writing_succeeded)).items():
+                self._telemetry.attempts.labels(_kind(route), Verdict.SUCCEEDED).inc(number)
             self._writing_succeeded = []
         if self._writing:
             await self._write(self._writing)
@@ -187,6 +191,7 @@ class Settler:
             )
             self._telemetry.postponed.inc(sum(again.waits_for == HOST for again in postponed))
         self._count(finishes, retried, lost)
+        self._count_attempts(settlements)
         self._tell_succeeded([one.claim for one in succeeded], [one.finished_at for one in succeeded], lost)
         if agains:
             self.requeued.send()
@@ -229,6 +234,20 @@ class Settler:
         self._telemetry.retried.inc(len(agains))
         self._count_lost(lost)
 
+    def _count_attempts(self, settlements: list[Settlement]) -> None:
+        """By kind of target and class of outcome; how long they ran, unless `count_succeeded` sees to it."""
+        attempts: Counter[tuple[str, str]] = Counter()
+        for settlement in settlements:
+            claim, outcome = settlement.claim, settlement.outcome
+            if settlement.ended is not None or settlement.postponed_to is not None or claim.target is None:
+                continue  # no attempt was made
+            attempts[_kind(claim.route), class_of(outcome)] += 1
+            if outcome.verdict is not Verdict.SUCCEEDED:
+                began = claim.fired_at or claim.started_at or settlement.finished_at
+                self._telemetry.run.observe((max(0, settlement.finished_at - began),), claim.queue)
+        for labels, number in attempts.items():
+            self._telemetry.attempts.labels(*labels).inc(number)
+
     def _tell_succeeded(self, claims: list[Claim], ends: list[Instant], lost: list[AnyClaim]) -> None:
         """Those that were lost before are counted by whoever ended them."""
         if lost:
@@ -242,6 +261,11 @@ class Settler:
         if lost:
             self._telemetry.stale_writes.labels("settle").inc(len(lost))
             _log.warning("claims.lost_before_settling", count=len(lost), first=execution_text(lost[0].key))
+
+
+def _kind(route: str) -> str:
+    """The kind of target that a route leads to: routes of tasks have the task's name in them."""
+    return route.partition(":")[0]
 
 
 def _fill(batch: list[T], waiting: deque[T]) -> None:

@@ -22,6 +22,7 @@ from tocsin.domain.tally import FLEET, FLEET_STEP, LONG_STEP, TENANT_STEP, added
 from tocsin.queue.claims import Claim
 from tocsin.service import Report
 from tocsin.store.tallies import Tally, TallyStore
+from tocsin.telemetry import Telemetry
 
 _RESTS: Final = (
     19  # times as long as a write took: tallies of ten thousand tenants take their time, and no more
@@ -41,7 +42,7 @@ _kind = attrgetter("tenant_id", "queue")
 class _Gathered:
     """What succeeded of one tenant and queue in one bucket since it was last added up."""
 
-    __slots__ = ("count", "lag", "lags", "run", "runs")
+    __slots__ = ("count", "lag", "lags", "run", "run_sum", "runs")
 
     def __init__(self) -> None:
         self.count = 0
@@ -50,6 +51,7 @@ class _Gathered:
         self.runs: list[Span] = []
         self.lag: list[int] = []
         self.run: list[int] = []
+        self.run_sum: Span = 0
 
     def note(self, claim: Claim, end: Instant) -> None:
         """One that succeeded."""
@@ -72,9 +74,11 @@ class _Gathered:
         self.count += len(claims)
         self.lag = added(self.lag, [each * number for number in looked_at.lag])
         self.run = added(self.run, [each * number for number in looked_at.run])
+        self.run_sum += each * looked_at.run_sum
 
     def condense(self) -> None:
         """Make histograms of what is kept one by one."""
+        self.run_sum += sum(self.runs)
         self.lag, self.run = added(self.lag, histogram(self.lags)), added(self.run, histogram(self.runs))
         self.lags, self.runs = [], []
 
@@ -85,7 +89,9 @@ class Tallies:
     name = "tallies"
     interval = 5.0
 
-    def __init__(self, store: TallyStore, clock: Clock) -> None:
+    def __init__(self, store: TallyStore, clock: Clock, telemetry: Telemetry | None = None) -> None:
+        """`telemetry` hears how long what succeeded ran: it is added up here once for both."""
+        self._telemetry = telemetry
         self._store = store
         self._clock = clock
         self._gathered: dict[tuple[_Kind, Instant], _Gathered] = {}
@@ -145,6 +151,8 @@ class Tallies:
             (tenant_id, queue), bucket = key
             gathered = self._gathered.pop(key)
             gathered.condense()
+            if self._telemetry is not None:
+                self._telemetry.run.add(gathered.run, gathered.run_sum, queue)
             at = max(bucket, self._open_from)
             for of, step in (
                 (tenant_id, TENANT_STEP),

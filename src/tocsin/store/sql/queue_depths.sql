@@ -1,7 +1,7 @@
 -- What is due and waits, by lane: of one tenant or, without $2, of all; of one queue or, without $3, of all.
 -- $5 rows of a lane are read at most, of $6 lanes at most: the cost does not grow with the backlog. `missed`
 -- are those of the counted that their misfire policy will decide about.
--- Caller: QueueStore.look.
+-- Caller: QueueStore.depths.
 -- Locks: nothing.
 -- Index: executions_ready, one range per lane.
 -- Zero rows: no lane, which is to say that nothing used these queues for an hour.

@@ -117,7 +117,7 @@ def make_gateway(
     looking = Looking(database, cell, lanes)
     settling = Settling(database, cell, slots)
     control = Pausing(database, settings.horizon)
-    tallies = Tallies(TallyStore(database, node_id), clock)
+    tallies = Tallies(TallyStore(database, node_id), clock, telemetry)
 
     async def pause_failing(claim: Claim, error: str, deaths: int) -> bool:
         if claim.version is None:

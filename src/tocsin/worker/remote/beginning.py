@@ -18,6 +18,7 @@ from tocsin.queue.starting.starting import Starting
 from tocsin.telemetry import Telemetry
 from tocsin.worker.misfires import Misfires, was_missed
 from tocsin.worker.settler import Settlement, Settler
+from tocsin.worker.started import tell_started
 from tocsin.worker.unread import LeftToOthers
 
 _NOT_RUN: Final = Outcome(Verdict.CANCELLED)
@@ -48,10 +49,7 @@ class Beginning:
         for claim in deleted:
             self._settler.put(Settlement(claim, _NOT_RUN, now, reason=_DELETED))
         begun = [claim for claim in started if claim.target is not None]
-        self._telemetry.started.inc(len(begun))
-        self._telemetry.lag.observe(
-            [(c.started_at or now) - (c.due_at if c.attempt == 1 else c.run_at) for c in begun]
-        )
+        tell_started(self._telemetry, begun, now)
         return begun
 
     async def _start(self, waiting: Sequence[Claim], now: Instant) -> list[Claim]:
