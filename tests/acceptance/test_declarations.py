@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.api import Answer, InProcessApi, in_process_api
 from tests.support.postgres import Cluster
+from tests.unit.test_sdk_schedules import shop
 
 NIGHTLY = {"name": "nightly", "schedule": {"cron": "0 3 * * *"}, "target": {"kind": "noop"}}
 HOURLY = {"name": "hourly", "schedule": {"cron": "0 * * * *"}, "target": {"kind": "noop"}}
@@ -71,6 +72,12 @@ def test_what_is_declared_is_created_changed_removed_and_revived_with_its_histor
     assert noted.count("declaration.declare") == 3  # what changed nothing left nothing
 
 
+def test_an_apps_schedules_are_taken_as_they_are(api: InProcessApi) -> None:
+    jobs = [one.job for one in shop().schedules.values()]
+    assert declare(api, "shop", *jobs, revision=1, prune=True)["counts"] == {"created": 2}
+    assert declare(api, "shop", *jobs, revision=2, prune=True)["counts"] == {"unchanged": 2}
+
+
 def test_a_dry_run_says_the_same_and_writes_nothing(api: InProcessApi) -> None:
     declare(api, "shop", NIGHTLY, HOURLY, revision=1)
     before = api.tables()
@@ -127,6 +134,18 @@ def test_of_declarations_at_once_the_highest_revision_stands(api: InProcessApi) 
     assert by_name(api, "nightly")["description"] == "8"
     live = api.fetch("SELECT name FROM jobs WHERE state = 'active'")
     assert {row["name"] for row in live} == {"nightly", "only-8"}
+
+
+def test_a_schedule_that_has_come_to_its_end_stays_as_it_is(api: InProcessApi) -> None:
+    past = NIGHTLY | {"schedule": {"cron": "0 3 * * *", "ends_at": "2020-01-01T00:00:00Z"}}
+    assert actions(declare(api, "shop", past)) == {"nightly": "refused"}
+    declare(api, "shop", past | {"schedule": {"cron": "0 3 * * *", "ends_at": "2099-01-01T00:00:00Z"}})
+    api.fetch(
+        "UPDATE jobs SET state = 'completed', next_fire_at = NULL, created_at = '2019-01-01',"
+        " schedule = jsonb_set(schedule, '{ends_at}', '\"2020-01-01T00:00:00Z\"')"
+    )
+    assert actions(declare(api, "shop", past)) == {"nightly": "unchanged"}
+    assert actions(declare(api, "shop", NIGHTLY)) == {"nightly": "revived"}
 
 
 def test_people_pause_a_declared_job_and_do_not_change_it(api: InProcessApi) -> None:

@@ -147,9 +147,8 @@ async def _steps(call: Call, owner: str, now: Instant) -> list[_Step]:
         try:
             if job.name in twice:
                 raise Refused(f"the name {job.name!r} is declared twice", field=f"jobs[{place}].name")
-            definition = await _definition(call, job, place, now)
-            name = definition.name or ""
-            row = others.get(name) or there.get(name)
+            row = others.get(job.name or "") or there.get(job.name or "")
+            definition = await _definition(call, job, place, now if row is None else row["created_at"])
             steps.append(await _step(call, owner, row, definition, now))
         except Refused as refused:
             shown = wire.DeclaredJob(job.name or f"jobs[{place}]", "refused", problem=document_of(refused))
@@ -161,10 +160,12 @@ async def _steps(call: Call, owner: str, now: Instant) -> list[_Step]:
     return steps
 
 
-async def _definition(call: Call, job: JobBody, place: int, now: Instant) -> Definition:
+async def _definition(call: Call, job: JobBody, place: int, as_of: Instant) -> Definition:
+    """What is declared, checked as of when the job was created: a schedule that has come to its end since
+    then is still the one that was declared."""
     if job.name is None:
         raise Refused("a declared job has a name", field=f"jobs[{place}].name")
-    definition = read_definition(job, call, now)
+    definition = read_definition(job, call, as_of)
     if definition.kind != "recurring":
         raise Refused("only recurring jobs are declared", field=f"jobs[{place}].schedule")
     await check_calendars(definition, call)
@@ -191,6 +192,8 @@ async def _step(call: Call, owner: str, row: Any, definition: Definition, now: I
                 hint="adopt takes it over; or give one of them another name",
             )
         shown = replace(shown, fields=[*fields, wire.FieldChange("managed_by", None, owner)])
+    if row["state"] == "completed" and rule_of(definition.schedule).next_fire(now) is None:
+        return _Step(replace(shown, fields=[]), row)
     if row["state"] == "cancelled" or (row["state"] == "completed" and fields):
         fires = await _fires(call, None, definition.schedule, now, row)
         return _Step(replace(shown, action="revived", fires=fires), row, definition)
@@ -236,10 +239,11 @@ async def _fires(
     until = now + call.body.days * DAY
     old, old_until = await _coming(call, before, now, until + _BEYOND, row)
     new, new_until = await _coming(call, after, now, until + _BEYOND, row)
-    if after is not None and not new and new_until > until and rule_of(after).next_fire(now) is None:
-        raise Refused("the schedule never fires", field="schedule")
-    until = min(until, old_until, new_until)
-    changed = fires_changed(old, new, until)
+    if after is not None and rule_of(after).next_fire(now) is None:
+        raise Refused("the schedule never fires again", field="schedule", hint="check ends_at and the dates")
+    end = min(old_until, new_until)  # beyond it one of them was not looked at
+    until = min(until, end)
+    changed = fires_changed([at for at in old if at < end], [at for at in new if at < end], until)
     return wire.ChangedFires(
         len(changed.gained),
         len(changed.lost),

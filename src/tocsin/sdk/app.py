@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, overload
 
 from tocsin.domain.errors import Refused
 from tocsin.sdk.client.sync import Client
@@ -15,10 +15,16 @@ from tocsin.sdk.options import Limit, Options, Retry, Run, Span
 from tocsin.sdk.task import AsyncTask, NamedTask, Task
 
 if TYPE_CHECKING:
+    from tocsin.sdk.client import types
+    from tocsin.sdk.schedules import Planned, When
     from tocsin.sdk.worker.worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T", bound=Task[..., Any] | NamedTask)
+_OF_JOB: Final = frozenset(
+    {"time_zone", "dst", "jitter", "starts_at", "ends_at", "overlap", "misfire", "description", "pause_after"}
+)
 Around = Callable[[Context], Iterator[None]]
 
 
@@ -39,6 +45,7 @@ class App:
     def __init__(self, name: str, *, url: str | None = None, api_key: str | None = None) -> None:
         self.name = name
         self.tasks: dict[str, Task[Any, Any]] = {}
+        self.schedules: dict[str, Planned] = {}
         self.arounds: list[Callable[[Context], AbstractContextManager[None]]] = []
         self._lifespan: Callable[[App], AbstractAsyncContextManager[Any]] | None = None
         self._url = url
@@ -92,6 +99,54 @@ class App:
     def task_named(self, name: str) -> NamedTask:
         """A task of another service, or in another language."""
         return NamedTask(self, name)
+
+    @overload
+    def schedule(
+        self, when: "When", task: T, /, *, name: str | None = None, time_zone: str | None = None,
+        dst: str | None = None, jitter: Span | None = None, starts_at: str | None = None,
+        ends_at: str | None = None, overlap: str | None = None, misfire: Any = None,
+        description: str | None = None, pause_after: int | None = None, **arguments: Any,
+    ) -> T: ...  # fmt: skip
+
+    @overload
+    def schedule(
+        self, when: "When", /, *, name: str | None = None, time_zone: str | None = None,
+        dst: str | None = None, jitter: Span | None = None, starts_at: str | None = None,
+        ends_at: str | None = None, overlap: str | None = None, misfire: Any = None,
+        description: str | None = None, pause_after: int | None = None, **arguments: Any,
+    ) -> Callable[[T], T]: ...  # fmt: skip
+
+    def schedule(self, when: "When", task: Any = None, /, *, name: str | None = None, **given: Any) -> Any:
+        """Have a task enqueued by a schedule: a cron expression, ``every 5m``, or what the API takes. What is
+        no option is an argument of the call. Declared by ``tocsin tasks declare``; nothing is sent
+        before."""
+
+        def decorate(decorated: Any) -> Any:
+            from tocsin.sdk.schedules import planned  # noqa: PLC0415 - most apps have none
+
+            options = {option: given[option] for option in given.keys() & _OF_JOB}
+            arguments = {argument: given[argument] for argument in given.keys() - _OF_JOB}
+            added = planned(when, decorated, name, options, arguments)
+            if added.name in self.schedules:
+                raise Refused(f"the app {self.name} has a schedule {added.name} already", field="name")
+            self.schedules[added.name] = added
+            return decorated
+
+        return decorate if task is None else decorate(task)
+
+    def declare(self, revision: int | None = None, *, dry_run: bool = False) -> "types.Declared":
+        """Make the recurring jobs of this app what its schedules say. Those that are declared no longer are
+        cancelled. A lower revision than was declared before changes nothing; without one, missing jobs are
+        created and differences are told."""
+        whole = revision is not None
+        return self.client.declarations.declare(
+            self.name,
+            jobs=[one.job for one in self.schedules.values()],  # type: ignore[misc]
+            revision=revision,
+            dry_run=dry_run,
+            update=whole,
+            prune=whole,
+        )
 
     def around(self, function: Around) -> Around:
         """Have a generator function run around every attempt of this app, plain or asynchronous: up to its

@@ -15,6 +15,9 @@ import msgspec
 import tocsin
 from tocsin.domain.errors import Refused, TocsinError
 from tocsin.sdk.app import App
+from tocsin.sdk.plan_words import plan_words
+
+_log = logging.getLogger("tocsin.sdk")
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -57,8 +60,20 @@ def serve(app: App, options: Mapping[str, Any]) -> int:
     if not app.tasks:
         raise Refused(f"the app {app.name} has no tasks")
     given = {name: value for name, value in options.items() if name != "reload"}
+    if app.schedules and (revision := str(given["revision"] or "")).isdigit():
+        _declare_first(app, int(revision))
     queues = tuple(queue.strip() for queue in given.pop("queues").split(",") if queue.strip())
     return app.worker(queues=queues, **given).serve()
+
+
+def _declare_first(app: App, revision: int) -> None:
+    """A worker declares its app's schedules at its start. It works all the same if it cannot: the release may
+    have done it, and the worker's key need not have the scope write."""
+    try:
+        for line in plan_words(app.declare(revision)):
+            _log.info("%s", line)
+    except TocsinError as error:
+        _log.warning("the schedules of %s were not declared: %s", app.name, error)
 
 
 SERVE: Final = Command(
@@ -77,13 +92,39 @@ SERVE: Final = Command(
             float, 25.0, metavar="SECONDS", least=0,
         ),
         Option("--name", "A name for people.  [default: host and process]"),
-        Option("--revision", "The revision of the app, for people.", variable="TOCSIN_REVISION"),
+        Option("--revision", "The revision of the app. If it is a number, the app's schedules are declared first.", variable="TOCSIN_REVISION"),
         Option("--reload", "Start anew when a Python file below this directory changes.", bool),
         *REACH,
     ),
     serve,
 )  # fmt: skip
-COMMANDS: Final = (SERVE,)
+
+
+def declare(app: App, options: Mapping[str, Any]) -> int:
+    """Declare the schedules of an app: recurring jobs are created, changed and cancelled as its code says."""
+    declared = app.declare(options["revision"], dry_run=options["dry_run"])
+    for line in plan_words(declared):
+        print(line)  # noqa: T201 - a command speaks to its terminal
+    if options["revision"] is None and declared["counts"].get("differs"):
+        print("without --revision jobs that exist are not changed")  # noqa: T201
+    return 1 if declared["counts"].get("refused") else 0
+
+
+DECLARE: Final = Command(
+    "declare",
+    declare.__doc__ or "",
+    (
+        Option(
+            "--revision", "A number that grows with every release; a lower one than before changes nothing.",
+            int, least=0, variable="TOCSIN_REVISION",
+        ),
+        Option("--dry-run", "Show what it would do to jobs and their fires; change nothing.", bool),
+        Option("--url", "Where the API is.", variable="TOCSIN_URL"),
+        Option("--api-key", "A key with the scope write.", variable="TOCSIN_API_KEY"),
+    ),
+    declare,
+)  # fmt: skip
+COMMANDS: Final = (SERVE, DECLARE)
 
 
 def load(name: str) -> App:
