@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import structlog
 import uvicorn
+from uvicorn._types import ASGIApplication
 
-from tocsin.api.app import Application
 from tocsin.api.connection import Connection
 from tocsin.domain.errors import Refused
 
@@ -42,7 +42,7 @@ class _Server(uvicorn.Server):
 
 
 async def serve(
-    app: Application,
+    app: ASGIApplication,
     host: str,
     port: int,
     stop: asyncio.Event,

@@ -39,6 +39,7 @@ _COMMANDS: Final = {
     "dashboard": ("dashboard",),
     "bench": ("bench",),
     "conformance": ("conformance",),
+    "sandbox": ("sandbox",),
 }
 """What each module of this folder has for the user."""
 _HOMES: Final = {command: module for module, commands in _COMMANDS.items() for command in commands}

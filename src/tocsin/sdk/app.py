@@ -171,6 +171,11 @@ class App:
         self._lifespan = contextlib.asynccontextmanager(function)
         return function
 
+    @property
+    def has_lifespan(self) -> bool:
+        """Whether something is to be opened before its tasks run."""
+        return self._lifespan is not None
+
     def alive(self) -> AbstractAsyncContextManager[Any]:
         """The app's lifespan, to be entered by a process that runs its tasks."""
         return contextlib.nullcontext() if self._lifespan is None else self._lifespan(self)

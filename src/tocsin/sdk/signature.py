@@ -53,7 +53,7 @@ class Signature:
                 raise TypeError(f"{', '.join(sorted(made))} is made where the task runs, and cannot be sent")
             payload: dict[str, Any] = to_plain(given)
             msgspec.convert(payload, self._payload, dec_hook=_read_model)
-        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        except (TypeError, ValueError, NotImplementedError, msgspec.MsgspecError) as error:
             raise PayloadError(f"{self.name}: {error}") from None
         return payload
 
@@ -66,7 +66,7 @@ class Signature:
         """The arguments of a payload, of the types that the function asks for."""
         try:
             read = msgspec.convert({} if payload is None else payload, self._payload, dec_hook=_read_model)
-        except (ValueError, msgspec.MsgspecError) as error:
+        except (ValueError, NotImplementedError, msgspec.MsgspecError) as error:
             raise PayloadError(f"{self.name}: {error}") from None
         given = msgspec.structs.asdict(read)
         return {name: value for name, value in given.items() if value is not msgspec.UNSET}

@@ -1,0 +1,105 @@
+"""The database of tests: a real PostgreSQL, kept between sessions, and a fresh copy of the schema for each.
+
+A process of tests owns one server, in the first directory of the cache that no other process uses; so
+parallel processes have one each. A template with the schema, on virtual time, is made once per schema and
+copied at the start of a session.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+from tocsin.clock import VirtualClock
+from tocsin.db.embedded import EmbeddedServer
+from tocsin.db.migrations import migrate, migrations
+from tocsin.db.pool import open_connection
+from tocsin.domain.errors import Refused
+from tocsin.testing.virtual_time import START, make_quick, open_on_virtual_time
+
+_MOST_SERVERS: Final = 256
+_PREFIX: Final = "tocsin_sandbox_"
+_IN_USE: Final = "is in use by another"
+
+
+def cache_directory() -> Path:
+    """Where servers are kept: ``tocsin/testing`` in the user's cache directory."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "tocsin" / "testing"
+
+
+async def start_server(directory: Path) -> EmbeddedServer:
+    """The first server of a directory that no other process has. Whoever starts it has to outlive it: it ends
+    with the thread that started it."""
+    for number in range(_MOST_SERVERS):
+        server = EmbeddedServer(directory / str(number))
+        try:
+            await server.start()
+        except Refused as error:
+            if _IN_USE not in error.detail:
+                raise
+        else:
+            return server
+    raise Refused(f"all {_MOST_SERVERS} databases of tests in {directory} are in use", field="data_dir")
+
+
+async def new_database(server_url: str) -> str:
+    """A fresh database with the schema, on virtual time. Returns its URL."""
+    template = f"{_PREFIX}{_schema()}"
+    name = f"{_PREFIX}{os.getpid()}"
+    there = {row for row in await _databases(server_url) if row.startswith(_PREFIX)}
+    if template not in there:
+        await _make_template(server_url, template)
+    await _run(
+        server_url,
+        f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)',
+        f'CREATE DATABASE "{name}" TEMPLATE "{template}"',
+    )
+    url = _url_of(server_url, name)
+    await make_quick(url)
+    return url
+
+
+async def drop_database(server_url: str, url: str) -> None:
+    """Remove a database that `new_database` made."""
+    await _run(server_url, f'DROP DATABASE IF EXISTS "{urlsplit(url).path[1:]}" WITH (FORCE)')
+
+
+async def _make_template(server_url: str, template: str) -> None:
+    """Beside its place first: a template that is there is whole."""
+    half = f"{template}_half"
+    await _run(server_url, f'DROP DATABASE IF EXISTS "{half}" WITH (FORCE)', f'CREATE DATABASE "{half}"')
+    url = _url_of(server_url, half)
+    await migrate(url)
+    database, _ = await open_on_virtual_time(url, VirtualClock(START), size=1)
+    await database.close()
+    await _run(server_url, f'ALTER DATABASE "{half}" RENAME TO "{template}"')
+
+
+def _schema() -> str:
+    """What the schema is called: the same for equal migrations only."""
+    known = migrations()
+    digest = hashlib.sha256("".join(one.checksum for one in known).encode()).hexdigest()
+    return f"{known[-1].number:04}_{digest[:12]}"
+
+
+async def _databases(server_url: str) -> list[str]:
+    connection = await open_connection(server_url, name="tocsin sandbox")
+    try:
+        return [row["datname"] for row in await connection.fetch("SELECT datname FROM pg_database")]
+    finally:
+        await connection.close()
+
+
+async def _run(server_url: str, *statements: str) -> None:
+    connection = await open_connection(server_url, name="tocsin sandbox")
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+def _url_of(server_url: str, database: str) -> str:
+    return urlunsplit(urlsplit(server_url)._replace(path=f"/{database}"))
