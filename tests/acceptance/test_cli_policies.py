@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from tests.support.api import ADMIN_KEY, RealApi, fleet
 from tests.support.commands import every_command, leaves
 from tests.support.postgres import Cluster
-from tocsin.cli import job_lines
+from tocsin.cli import job_lines, short_ids
 from tocsin.cli.client import ApiError, Client
 from tocsin.cli.job_lines import Item, Unreadable, chunks, read_items
 from tocsin.cli.main import cli
@@ -637,13 +637,18 @@ def test_a_calendar_names_what_is_wrong(tocsin: Cli, tmp_path: Path) -> None:
 # --- all of them
 
 
-def test_tables_keep_ids_whole_on_a_narrow_terminal(tocsin: Cli, name: str) -> None:
+def test_tables_fit_a_narrow_terminal_and_short_ids_are_taken_back(
+    tocsin: Cli, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     job = tocsin.json(
         "jobs", "put", name, "--every", "1h", "--queue", "a-queue-with-a-very-long-name", "--noop"
     )
     seen = tocsin.on_terminal("jobs", "list", "--name", name)
-    for field in ("id", "queue", "state"):
-        assert job[field] in seen
+    short = short_ids.short(job["id"])
+    assert short in seen
+    assert job["state"] in seen
+    assert tocsin.json("jobs", "show", short)["id"] == job["id"]
 
 
 def test_every_command_that_asks_the_api_can_answer_in_json() -> None:

@@ -8,7 +8,7 @@ import click
 from tocsin.cli.client import ApiError, Client
 from tocsin.cli.lookup import job_id
 from tocsin.cli.progress import progress
-from tocsin.cli.show import api_command, fields, line, rows, table
+from tocsin.cli.show import api_command, fields, line, rows, table, watched_command
 from tocsin.domain.backfill import Mode, Order
 
 _POLL: Final = 1.0
@@ -86,7 +86,7 @@ def create(
 @click.argument("job")
 @click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True)
 @click.option("--cursor", help="Continue a listing.")
-@api_command
+@watched_command
 def list_backfills(client: Client, job: str, **page: Any) -> tuple[Any, Any]:
     """List the backfills of a job, newest first."""
     return client.get("jobs", job_id(client, job), "backfills", **page), _TABLE
@@ -95,7 +95,7 @@ def list_backfills(client: Client, job: str, **page: Any) -> tuple[Any, Any]:
 @backfills.command()
 @click.argument("backfill_id")
 @_follow
-@api_command
+@watched_command
 def show(client: Client, backfill_id: str, follow: bool) -> tuple[Any, Any] | tuple[Any, Any, int]:
     """Show a backfill and how far it has come."""
     if not follow:

@@ -5,10 +5,10 @@ from typing import Any
 import click
 
 from tocsin.cli.client import Client
-from tocsin.cli.executions import FILTERS, TABLE, id_of
+from tocsin.cli.executions import FILTERS, id_of, show_executions
 from tocsin.cli.operations import HOW, begin
 from tocsin.cli.schedule_options import with_options
-from tocsin.cli.show import api_command, line, rows
+from tocsin.cli.show import api_command, line, rows, watched_command
 
 _FILTERS = ("job", "queue", "fire_from", "fire_to", "error", "fingerprint")
 _matching = with_options(
@@ -36,10 +36,10 @@ def dead_letters() -> None:
 
 @dead_letters.command("list")
 @FILTERS
-@api_command
+@watched_command
 def list_dead_letters(client: Client, job: str | None, **options: Any) -> tuple[Any, Any]:
     """List executions that failed for good, latest first."""
-    return client.get("dead-letters", job=id_of(client, job), **options), TABLE
+    return client.get("dead-letters", job=id_of(client, job), **options), show_executions
 
 
 @dead_letters.command()

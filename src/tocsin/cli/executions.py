@@ -1,6 +1,7 @@
 """`tocsin executions …`."""
 
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 import click
 
@@ -8,13 +9,14 @@ from tocsin.cli.client import Client
 from tocsin.cli.log_follow import follow_logs
 from tocsin.cli.lookup import job_id
 from tocsin.cli.schedule_options import with_options
-from tocsin.cli.show import api_command, fields, line, table
+from tocsin.cli.show import api_command, fields, line, table, watched_command
 from tocsin.domain.lifecycle import State
 
-TABLE = table(
+_SOON: Final = timedelta(hours=1)
+_TABLE = table(
     [
-        ("ID", "id"), ("STATE", "state"), ("FIRE TIME", "fire_at"), ("LAG MS", "lag_ms"), ("ATTEMPT", "attempt"),
-        ("REASON", "reason"),
+        ("ID", "id"), ("JOB", "job_name"), ("STATE", "state"), ("FIRE TIME", "fire_at"), ("ENDED", "finished_at"),
+        ("LAG", "lag"), ("ATTEMPT", "attempt"), ("REASON", "reason"),
     ]
 )  # fmt: skip
 _LOGS = table(
@@ -51,22 +53,39 @@ def executions() -> None:
 
 
 @executions.command("list")
+@click.option("--live", is_flag=True, help="Only what has not ended: running, waiting, of any fire time.")
 @click.option("--state", type=click.Choice([str(state) for state in State]), help="Executions in this state.")
 @click.option("--over", is_flag=True, help="Finished ones only, the latest first.")
 @FILTERS
-@api_command
-def list_executions(client: Client, job: str | None, over: bool, **options: Any) -> tuple[Any, Any]:
-    """List executions: live ones, then finished ones; of a single job, the latest fire time first."""
+@watched_command
+def list_executions(
+    client: Client, job: str | None, over: bool, live: bool, **options: Any
+) -> tuple[Any, Any]:
+    """List executions: what ended, the latest first, then what runs within the hour.
+
+    Of a single job, the latest fire time comes first. What is further off is listed with --live or --state.
+    """
     page = {"limit": options.pop("limit"), "cursor": options.pop("cursor")}
-    options["over"] = "true" if over else None
-    if job is not None and not any(options.values()):
-        return client.get("jobs", job_id(client, job), "executions", **page), TABLE
-    return client.get("executions", job=id_of(client, job), **options, **page), TABLE
+    if live and (over or options["state"]):
+        raise click.UsageError("--live leaves no room for --over and --state")
+    if job is not None and not any(options.values()) and not (over or live):
+        return client.get("jobs", job_id(client, job), "executions", **page), show_executions
+    narrowed = {"job": id_of(client, job), **options}
+    if live:
+        return _only_live(client.get("executions", **narrowed, **page)), show_executions
+    if options["state"]:
+        return client.get("executions", **narrowed, over="true" if over else None, **page), show_executions
+    found = client.get("executions", **narrowed, over="true", **page)
+    room = page["limit"] - len(found["items"])
+    if not over and room > 0 and page["cursor"] is None and found["next_cursor"] is None:
+        soon = _due_soon(_only_live(client.get("executions", **narrowed, limit=page["limit"])))
+        found = found | {"items": [*found["items"], *soon[:room]]}
+    return found, show_executions
 
 
 @executions.command()
 @click.argument("execution_id")
-@api_command
+@watched_command
 def show(client: Client, execution_id: str) -> tuple[Any, Any]:
     """Show an execution with its attempts."""
     return client.get("executions", execution_id), fields
@@ -122,6 +141,40 @@ def explain(client: Client, execution_id: str) -> tuple[Any, Any]:
 def id_of(client: Client, job: str | None) -> str | None:
     """The id of the job that a listing is narrowed to, if it is."""
     return None if job is None else job_id(client, job)
+
+
+def show_executions(answer: Any) -> None:
+    """A view of a page of executions."""
+    _TABLE(answer | {"items": [_row(one) for one in answer["items"]]})
+
+
+def _row(one: Any) -> Any:
+    """An execution in words. A record of several skipped fires says how many they are."""
+    reason = one["reason"] or (None if one.get("error") is None else one["error"])
+    if one.get("fire_count", 1) > 1:
+        reason = f"{reason}: {one['fire_count']:,} fires, until {one['fire_until']}"
+    return one | {"lag": _lag(one["lag_ms"]), "reason": reason, "job_name": one["job_name"] or one["job_id"]}
+
+
+def _lag(ms: float | None) -> str | None:
+    if ms is None:
+        return None
+    return f"{ms:.0f} ms" if abs(ms) < 10_000 else f"{ms / 1000:,.0f} s"
+
+
+def _only_live(answer: Any) -> Any:
+    """The live ones of a page. They come first, so there are no more once others follow."""
+    kept = [one for one in answer["items"] if one["finished_at"] is None]
+    return answer | {
+        "items": kept,
+        "next_cursor": answer["next_cursor"] if len(kept) == len(answer["items"]) else None,
+    }
+
+
+def _due_soon(answer: Any) -> list[Any]:
+    """Those that run now or within the hour."""
+    soon = datetime.now(UTC) + _SOON
+    return [one for one in answer["items"] if datetime.fromisoformat(one["run_at"]) <= soon]
 
 
 def _cancelled(answer: Any) -> None:

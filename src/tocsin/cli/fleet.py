@@ -5,11 +5,11 @@ from typing import Any
 import click
 
 from tocsin.cli.client import Client
-from tocsin.cli.show import api_command, line, rows, table
+from tocsin.cli.show import line, rows, table, watched_command
 
 
 @click.command()
-@api_command
+@watched_command
 def shards(client: Client) -> tuple[Any, Any]:
     """Show the shards and who leases them."""
     columns = [
@@ -23,7 +23,7 @@ def shards(client: Client) -> tuple[Any, Any]:
 
 
 @click.command()
-@api_command
+@watched_command
 def nodes(client: Client) -> tuple[Any, Any]:
     """Show the processes of the fleet."""
     columns = [
@@ -40,7 +40,7 @@ def nodes(client: Client) -> tuple[Any, Any]:
 
 
 @click.command()
-@api_command
+@watched_command
 def system(client: Client) -> tuple[Any, Any]:
     """Show the database, the fleet's versions, and what to do about what is not as it should be."""
     return client.get("system"), _system

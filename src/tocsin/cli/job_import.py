@@ -14,7 +14,6 @@ import click
 
 from tocsin.cli.client import ApiError, Client
 from tocsin.cli.job_lines import Item, Unreadable, chunks, read_items
-from tocsin.cli.progress import progress
 from tocsin.cli.show import api_command, line, rows
 
 _MOST_LISTED: Final = 1000
@@ -45,6 +44,8 @@ def import_jobs(client: Client, file: BinaryIO, atomic: bool, dry_run: bool) -> 
     """
     report = _Report(dry_run)
     send: _Send = _look if dry_run else lambda lines: client.batch(lines, atomic=atomic)
+    from tocsin.cli.progress import progress  # noqa: PLC0415 - a listing of jobs draws no bar
+
     with progress() as bar:
         task = bar.add_task("checking" if dry_run else "importing", total=_size(file), words="")
         for chunk in _readable(report, file):

@@ -10,7 +10,7 @@ from tocsin.cli.job_import import import_jobs
 from tocsin.cli.job_options import CLEAR_OPTION, JOB_OPTIONS, NAME_OPTION, changes, new_job
 from tocsin.cli.lookup import find_job, job_id
 from tocsin.cli.schedule_options import with_options
-from tocsin.cli.show import api_command, fields, fires, rows, table
+from tocsin.cli.show import api_command, fields, fires, rows, table, watched_command
 from tocsin.domain.job_order import SORTS
 
 _TRIES: Final = 5
@@ -124,7 +124,7 @@ def update(
 )
 @click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True)
 @click.option("--cursor", help="Continue a listing.")
-@api_command
+@watched_command
 def list_jobs(
     client: Client, tags: tuple[str, ...], any_tag: bool, overdue: bool, **filters: Any
 ) -> tuple[Any, Any]:
@@ -138,7 +138,7 @@ def list_jobs(
 
 @jobs.command()
 @click.argument("job")
-@api_command
+@watched_command
 def show(client: Client, job: str) -> tuple[Any, Any]:
     """Show a job."""
     return find_job(client, job), fields

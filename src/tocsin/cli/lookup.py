@@ -6,12 +6,14 @@ from typing import Any, Final
 import click
 
 from tocsin.cli.client import ApiError, Client
+from tocsin.cli.short_ids import whole
 
 _ID: Final = re.compile(r"job_[0-9a-z]{26}", re.IGNORECASE)
 
 
 def job_id(client: Client, job: str) -> str:
-    """The id of a job given by id or name."""
+    """The id of a job given by id, short id or name."""
+    job = whole(job)
     if _ID.fullmatch(job):
         return job
     found: str = find_job(client, job)["id"]
@@ -20,6 +22,7 @@ def job_id(client: Client, job: str) -> str:
 
 def find_job(client: Client, job: str) -> Any:
     """The job itself."""
+    job = whole(job)
     if _ID.fullmatch(job):
         return client.get("jobs", job)
     if not job:

@@ -17,6 +17,7 @@ _COMMANDS: Final = {
     "jobs": ("jobs",),
     "preview": ("preview",),
     "imports": ("import",),
+    "completion": ("completion",),
     "trial": ("try",),
     "executions": ("executions",),
     "operations": ("operations",),

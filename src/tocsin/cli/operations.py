@@ -10,7 +10,7 @@ from tocsin.cli.client import ApiError, Client
 from tocsin.cli.lookup import job_id
 from tocsin.cli.progress import progress
 from tocsin.cli.schedule_options import with_options
-from tocsin.cli.show import api_command, fields, line, rows, table
+from tocsin.cli.show import api_command, fields, line, rows, table, watched_command
 from tocsin.domain.operation import Do, Of
 
 _POLL: Final = 1.0
@@ -82,7 +82,7 @@ def create(
 @click.option("--state", type=click.Choice(["running", "paused", "completed", "cancelled"]))
 @click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True)
 @click.option("--cursor", help="Continue a listing.")
-@api_command
+@watched_command
 def list_operations(client: Client, **page: Any) -> tuple[Any, Any]:
     """List operations, newest first."""
     return client.get("operations", **page), _TABLE
@@ -91,7 +91,7 @@ def list_operations(client: Client, **page: Any) -> tuple[Any, Any]:
 @operations.command()
 @click.argument("operation_id")
 @_follow
-@api_command
+@watched_command
 def show(client: Client, operation_id: str, follow: bool) -> tuple[Any, Any] | tuple[Any, Any, int]:
     """Show an operation and how far it has come."""
     if not follow:

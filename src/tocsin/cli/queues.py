@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from tocsin.cli.client import Client
-from tocsin.cli.show import api_command, line, rows
+from tocsin.cli.show import api_command, line, rows, watched_command
 
 _group = click.option("--all-tenants", is_flag=True, help="The queues of all tenants; for operators' keys.")
 
@@ -25,7 +25,7 @@ def queues() -> None:
 
 @queues.command("list")
 @_group
-@api_command
+@watched_command
 def list_queues(client: Client, all_tenants: bool) -> tuple[Any, Any]:
     """List queues: what is due and runs, who serves them, which are paused."""
     return client.get("queues", group="tenant" if all_tenants else None), _listed
@@ -34,7 +34,7 @@ def list_queues(client: Client, all_tenants: bool) -> tuple[Any, Any]:
 @queues.command()
 @click.argument("queue")
 @_group
-@api_command
+@watched_command
 def show(client: Client, queue: str, all_tenants: bool) -> tuple[Any, Any]:
     """Show a queue with what is due by priority."""
     return client.get("queues", queue, group="tenant" if all_tenants else None), _shown

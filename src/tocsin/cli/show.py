@@ -1,34 +1,33 @@
-"""How answers look on a terminal: tables and field lists for people, JSON with --json."""
+"""How answers look on a terminal: tables and field lists for people, JSON with --json.
+
+On a terminal tables fit its width, ids are short (`short_ids`) and states have colours; into a pipe
+everything is whole and plain.
+"""
 
 import json
-import re
+import os
+import shutil
 import sys
+import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
+from tocsin.cli.cells import cell, distance, flat, harmless
 from tocsin.cli.client import Client, connect
+from tocsin.cli.short_ids import remember, short
+from tocsin.cli.tables import Cell, layout, paint, painted
 
-COLOURS = {
-    "active": "green", "succeeded": "green", "running": "cyan", "claimed": "cyan", "queued": "blue",
-    "paused": "yellow", "skipped": "yellow", "expired": "yellow", "dead": "red", "cancelled": "magenta",
-    "completed": "green",
-}  # fmt: skip
+if TYPE_CHECKING:
+    from rich.console import Console
 
-_WRAPPED = ("NAME", "REASON", "PROBLEM", "HINT", "WHEN", "TARGET", "WHAT", "WHY", "NOTES")
-_NARROWEST = 20  # columns of free text, before a table outgrows the terminal
-_TIME_ENDINGS = ("_at", "_until", "from", "to")
-# What a target answered may hold anything; a terminal must not act on it. Line breaks are harmless.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
+_FREE: Final = frozenset(
+    {"NAME", "JOB", "REASON", "PROBLEM", "HINT", "WHEN", "TARGET", "WHAT", "WHY", "NOTES", "TASKS", "MESSAGE"}
+)
+_LEAST_WIDTH: Final = 40
 Connect = Callable[[], Client]
 """Makes the client that the options of a command ask for."""
 
@@ -56,15 +55,42 @@ def local_command(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
     @wraps(command)
     def run(url: str | None, key: str | None, tenant: str | None, as_json: bool, **rest: Any) -> None:
-        answer, view, *code = command(lambda: connect(url, key, tenant), **rest)
-        if as_json:
-            click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
-        else:
-            view(answer)
-        if code:
-            click.get_current_context().exit(code[0])
+        _print(command(lambda: connect(url, key, tenant), **rest), as_json=as_json)
 
     return run
+
+
+def watched_command(command: Callable[..., Any]) -> Callable[..., Any]:
+    """As `api_command`, for what is worth looking at again and again: with --watch it is, until Ctrl-C."""
+
+    @click.option(
+        "--watch", metavar="SECONDS", type=click.FloatRange(0.2, 3600), help="Show it again and again."
+    )
+    @api_command
+    @wraps(command)
+    def run(client: Client, watch: float | None, **rest: Any) -> Any:
+        shown = command(client, **rest)
+        if watch is None:
+            return shown
+        as_json = bool(click.get_current_context().params.get("as_json"))
+        while True:
+            if not as_json:
+                click.clear()  # on a terminal only
+            _print(shown, as_json=as_json)
+            time.sleep(watch)
+            shown = command(client, **rest)
+
+    return run
+
+
+def _print(shown: Any, *, as_json: bool) -> None:
+    answer, view, *code = shown
+    if as_json:
+        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+    else:
+        view(answer)
+    if code:
+        click.get_current_context().exit(code[0])
 
 
 def table(columns: Sequence[tuple[str, str]]) -> Callable[[Any], None]:
@@ -81,44 +107,49 @@ def table(columns: Sequence[tuple[str, str]]) -> Callable[[Any], None]:
 
 
 def rows(columns: Sequence[tuple[str, str]], items: Sequence[Any]) -> None:
-    """Print a table of items with (heading, field) columns.
-
-    Only free text is wrapped. Ids and times stay whole, if need be wider than the terminal: they are to be
-    copied.
-    """
+    """Print a table of items with (heading, field) columns."""
     if not items:
-        console().print("[dim]nothing here[/dim]")
+        line("nothing here", "dim")
         return
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    lines = [[_cell(field, item.get(field)) for _, field in columns] for item in items]
-    width = 0
-    for (heading, _), column in zip(columns, zip(*lines, strict=True), strict=True):
-        whole = heading not in _WRAPPED
-        shown.add_column(heading, overflow="fold", no_wrap=whole)
-        longest = max(Text.from_markup(cell).cell_len for cell in (heading, *column))
-        width += 2 + (longest if whole else min(longest, _NARROWEST))
-    for cells in lines:
-        shown.add_row(*cells)
-    console(width).print(shown)
+    now = datetime.now(UTC)
+    terminal = sys.stdout.isatty()
+    cells = [[_shown(cell(field, item.get(field), now), terminal) for _, field in columns] for item in items]
+    free = [heading in _FREE for heading, _ in columns]
+    lines = layout([heading for heading, _ in columns], cells, free, _width() if terminal else None)
+    for pieces in lines:
+        click.echo(painted(pieces, colours=_colours()))
+    if terminal:
+        remember(str(item.get(field)) for item in items for _, field in columns if field.endswith("id"))
 
 
 def fields(answer: Any) -> None:
-    """A view of one object, a field a line; nested objects as JSON."""
-    out = console()
-    width = max(len(name) for name in answer)
-    for name, value in answer.items():
-        if value in (None, [], {}):
-            continue
-        out.print(f"[bold]{name:<{width}}[/bold]  ", end="")
-        out.print(_cell(name, value), soft_wrap=True)
+    """A view of one object, a field a line; what is nested by its path."""
+    found = list(flat(answer))
+    now = datetime.now(UTC)
+    width = max((len(name) for name, _ in found), default=0)
+    for name, value in found:
+        shown = cell(name.rpartition(".")[2], value, now)
+        heading = f"{name:<{width}}"
+        if _colours():
+            click.echo(f"{paint(heading, 'bold')}  {paint(shown.text, shown.style)}")
+        else:
+            click.echo(f"{heading}  {shown.text}")
 
 
 def fires(answer: Any) -> None:
     """A view of coming fires: what the schedule says in words, the instants, what to watch out for."""
     line(answer["explanation"])
+    now = datetime.now(UTC)
     rows(
-        [("UTC", "at"), ("LOCAL", "local")],
-        [fire | {"local": _weekday(fire["local"])} for fire in answer["fires"]],
+        [("UTC", "utc"), ("LOCAL", "local"), ("FROM NOW", "distance")],
+        [
+            {
+                "utc": fire["at"],
+                "local": _weekday(fire["local"]),
+                "distance": _from_now(fire["at"], now),
+            }
+            for fire in answer["fires"]
+        ],
     )
     for warning in answer["warnings"]:
         line(f"warning: {warning}", "yellow")
@@ -126,14 +157,15 @@ def fires(answer: Any) -> None:
 
 def line(text: str, style: str = "") -> None:
     """Print a line, harmless whatever is in it."""
-    console().print(_cell("", text), style=style, soft_wrap=True, highlight=False)
+    click.echo(paint(harmless(text), style) if _colours() else harmless(text))
 
 
-def console(width: int = 0) -> Console:
-    """As wide as the terminal, but not narrower than `width`; into a pipe nothing is cut or wrapped.
-
-    A name with :boom: in it stays one.
+def console(width: int = 0) -> "Console":
+    """Where rich draws: as wide as the terminal, but not narrower than `width`; into a pipe nothing is cut or
+    wrapped. A name with :boom: in it stays one.
     """
+    from rich.console import Console  # noqa: PLC0415 - few commands draw, and it takes its time to load
+
     if not sys.stdout.isatty():
         return Console(width=max(1000, width), emoji=False)
     return Console(width=max(Console().width, width), emoji=False)
@@ -144,31 +176,25 @@ def say(words: str) -> Callable[[Any], None]:
     return lambda answer: click.echo(words.format(**answer))
 
 
-def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return "[dim]–[/dim]"
-    if name == "state":
-        return f"[{COLOURS.get(value, 'white')}]{value}[/]"
-    if name.endswith(_TIME_ENDINGS) and isinstance(value, str):
-        return _local(value)
-    if isinstance(value, dict | list):
-        value = json.dumps(value, ensure_ascii=False)
-    return escape(harmless(str(value)))
+def _shown(found: Cell, terminal: bool) -> Cell:
+    return Cell(short(found.text), found.style) if terminal else found
 
 
-def harmless(text: str) -> str:
-    """The text with whatever a terminal would act on spelled out."""
-    return _CONTROL.sub(lambda letter: ascii(letter[0])[1:-1], text)
+def _width() -> int:
+    return max(_LEAST_WIDTH, shutil.get_terminal_size().columns)
 
 
-def _local(text: str) -> str:
-    try:
-        moment = datetime.fromisoformat(text).astimezone()
-    except (OverflowError, ValueError):
-        return text  # the year 1 or 9999, which a zone can push over the edge
-    return moment.isoformat(sep=" ", timespec="milliseconds" if moment.microsecond else "seconds")
+def _colours() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def _weekday(local: str) -> str:
     """A wall clock's time with its day of the week: the first thing people check a schedule by."""
     return f"{datetime.fromisoformat(local):%a} {local.replace('T', ' ')}"
+
+
+def _from_now(instant: str, now: datetime) -> str:
+    try:
+        return distance(datetime.fromisoformat(instant), now)
+    except (OverflowError, ValueError):
+        return "–"

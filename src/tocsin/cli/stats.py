@@ -6,13 +6,13 @@ from typing import Any, Final
 import click
 
 from tocsin.cli.client import Client
-from tocsin.cli.show import api_command, line, rows
+from tocsin.cli.show import api_command, line, rows, watched_command
 
 _HOUR: Final = timedelta(hours=1)
 
 
 @click.command()
-@api_command
+@watched_command
 def stats(client: Client) -> tuple[Any, Any]:
     """Show how it stands: what runs, waits and ended within the hour, how late, and what needs a person."""
     return client.get("stats", "summary"), _shown

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tocsin.cli.show import COLOURS, harmless
+from tocsin.cli.cells import COLOURS, harmless
 from tocsin.cli.top_picture import Picture
 from tocsin.cli.top_screen import HELP, Part, Screen, row_of
 

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from tocsin.cli.client import Client
-from tocsin.cli.show import api_command, fields, table
+from tocsin.cli.show import api_command, fields, table, watched_command
 
 _TABLE = table(
     [
@@ -30,7 +30,7 @@ def workers() -> None:
 @click.option("--all", "everything", is_flag=True, help="Also those that are gone.")
 @click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True)
 @click.option("--cursor", help="Continue a listing.")
-@api_command
+@watched_command
 def list_workers(client: Client, everything: bool, **page: Any) -> tuple[Any, Any]:
     """List remote workers: what each serves and runs."""
     return client.get("workers", all="true" if everything else None, **page), _TABLE
@@ -38,7 +38,7 @@ def list_workers(client: Client, everything: bool, **page: Any) -> tuple[Any, An
 
 @workers.command()
 @click.argument("worker_id")
-@api_command
+@watched_command
 def show(client: Client, worker_id: str) -> tuple[Any, Any]:
     """Show a remote worker."""
     return client.get("workers", worker_id), fields
