@@ -30,8 +30,13 @@ _BOUNDS: Final = {
     "audit_days": (1, 36_500),
     "drain_timeout": (0, 3600),
     "statement_timeout": (0.5, 3600),
+    "log_share": (0, 1),
 }
-_CHOICES: Final = {"log_format": ("auto", "text", "json"), "log_level": ("debug", "info", "warning", "error")}
+_CHOICES: Final = {
+    "log_format": ("auto", "text", "json"),
+    "log_level": ("debug", "info", "warning", "error"),
+    "log_attempts": ("off", "failed", "all"),
+}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +123,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A file with that key."""
     log_format: str = "auto"
     log_level: str = "info"
+    log_attempts: str = "failed"
+    """Which finished attempts have a line in the log: `off`, `failed` or `all`."""
+    log_share: float = 1.0
+    """Which share of the attempts that succeeded has a line, if all have."""
     failpoints: str = ""
 
     @property

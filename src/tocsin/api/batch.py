@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
+import structlog
 from msgspec.structs import replace
 
 from tocsin.api.batch_items import AT_A_TIME, MAX_ITEMS, items_of, too_many
@@ -32,6 +33,7 @@ from tocsin.store.repeats import Repeated, used_otherwise
 
 _WRITE: Final = 1000
 _decode: Callable[[bytes], wire.NewJob] = msgspec.json.Decoder(wire.NewJob).decode
+_log = structlog.get_logger()
 
 
 class BatchItem(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -66,7 +68,9 @@ async def create_batch(call: Call) -> Reply:
             await batch.break_off(error)
     answer = batch.answer()
     call.context.telemetry.created.inc(batch.new)
-    if not batch.new:
+    if batch.new:
+        _log.info("jobs.created", number=batch.new, tenant=call.caller.tenant_id, request_id=call.request.id)
+    else:
         call.changed_nothing()
     headers = {"idempotent-replayed": "true"} if answer.created and not batch.new else {}
     return Reply(answer, 422 if atomic and answer.refused else None, headers)

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tocsin.api.connections import check_connection_of
-from tocsin.api.definitions import check_calendars, new_job, read_definition, stored_definition
+from tocsin.api.definitions import check_calendars, new_job, read_definition, stored_definition, tell_created
 from tocsin.api.endpoint import Call, Endpoint
 from tocsin.api.grpc_targets import with_descriptors
 from tocsin.api.listing import listing
@@ -313,6 +313,7 @@ async def _create(
             done[name] = wire.DeclaredJob(name, "refused", problem=taken)
         else:
             done[name] = replace(step.shown, id=job_text(job.id))
+            tell_created(call, job_text(job.id), "recurring")
     call.context.telemetry.created.inc(len(jobs) - len(refused))
     return done
 

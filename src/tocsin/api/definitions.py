@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import structlog
 
 from tocsin.api.endpoint import Call
 from tocsin.api.wire import jobs as wire
@@ -22,6 +23,8 @@ from tocsin.domain.script_target import ScriptTarget, check_rules
 from tocsin.domain.target import HttpTarget, Target, check_target
 from tocsin.store.calendars import ranges_of
 from tocsin.store.jobs import NewJob
+
+_log = structlog.get_logger()
 
 
 def read_definition(new: wire.JobBody, call: Call, now: Instant) -> Definition:
@@ -154,3 +157,10 @@ def _first_fire(definition: Definition, now: Instant) -> Instant:
     if fire_at is None:
         raise Refused("the schedule never fires", field="schedule")
     return fire_at
+
+
+def tell_created(call: Call, job: str, kind: str) -> None:
+    """A line in the log. One-offs are created by the thousand a second, and a line for each would be most of
+    the work: theirs is for debugging."""
+    tell = _log.info if kind == "recurring" else _log.debug
+    tell("job.created", job=job, tenant=call.caller.tenant_id, request_id=call.request.id)

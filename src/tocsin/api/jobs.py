@@ -15,6 +15,7 @@ from tocsin.api.definitions import (
     patched,
     read_definition,
     stored_definition,
+    tell_created,
 )
 from tocsin.api.endpoint import BOOLEAN, CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter, Reply
 from tocsin.api.forecast import note_of_peak
@@ -69,6 +70,7 @@ async def create(call: Call) -> Reply:
         if first is not None:
             return _repeated(first)
     context.telemetry.created.inc()
+    tell_created(call, answer.id, definition.kind)
     return _tagged(answer)
 
 
@@ -189,6 +191,7 @@ async def put_by_name(call: Call) -> Reply:
                 await admit(call)
                 job = new_job(definition, call, now)
                 await call.context.intake.define(job)
+                tell_created(call, job_text(job.id), definition.kind)
                 return _tagged(as_created(job, now), status=201)
             row = await call.context.jobs.get(call.caller.tenant_id, job_id)
             with call.noting_job(job_id, "job.update"):

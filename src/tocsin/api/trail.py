@@ -19,7 +19,15 @@ from tocsin.db.pool import witnessed
 from tocsin.domain.audit import Origin
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.ids import parse_execution_text, parse_job_text
-from tocsin.store.audit import AuditStore, Entry, ExecutionWatch, JobWatch, Watch, job_object
+from tocsin.store.audit import (
+    AuditStore,
+    Entry,
+    ExecutionWatch,
+    JobWatch,
+    Watch,
+    job_object,
+    shown_object,
+)
 
 # Modules whose handlers act on something that they are not named after.
 _OTHERS: Final = {"control": "job", "batch": "job"}
@@ -77,7 +85,21 @@ class Trail:
                 answer = await self._endpoint.handler(call)
         if not self._noted and not getattr(call.body, "dry_run", False):
             await self._write(call)
+            self.made(None)
         return answer
+
+    def made(self, watch: Watch | None) -> None:
+        """A line in the log, beside the entry. It names jobs and executions by their ids, and nothing by a name
+        that somebody chose: those are in the audit log, under the same request."""
+        subject = {} if watch is None else {"object": shown_object(watch.object)}
+        _log.info(
+            "change.made",
+            action=action_of(self._endpoint),
+            **subject,
+            tenant=self._tenant_id,
+            actor=self.origin.actor,
+            request_id=self.origin.request_id,
+        )
 
     def _watch(self, call: Call) -> Watch | None:
         if not call.path:
@@ -108,6 +130,7 @@ def _watched(trail: Trail, watch: Watch) -> Iterator[None]:
         yield
     if watch.written:
         trail.leaves_nothing()
+        trail.made(watch)
 
 
 def action_of(endpoint: Endpoint) -> str:

@@ -9,6 +9,7 @@ part is one line in `scheduler_loops`, a new kind of target one line in
 from typing import Any, Final
 
 from tocsin.domain.cells import CELL
+from tocsin.queue.attempt_log import attempt_log
 from tocsin.queue.claiming.entered_lanes import EnteredLanes
 from tocsin.queue.claiming.unused_lanes import UnusedLanes
 from tocsin.queue.holder import Holder
@@ -84,6 +85,7 @@ def scheduler_loops(process: Process, member: Membership, leases: Leases) -> lis
             process.failpoints,
             claim_ttl=settings.claim_ttl,
             pause_lost=pausing.pause_lost,
+            attempts=attempt_log(settings.log_attempts, settings.log_share),
         ),
         ClockWatch(process.clock, Rewinding(database, settings.lease_ttl), leases, planning.wake),
         LoginKeeper(

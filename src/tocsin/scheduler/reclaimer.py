@@ -25,6 +25,7 @@ from tocsin.domain.settling import Ended, Retried, Tried, record_of, settle
 from tocsin.domain.stored_job import read_policies
 from tocsin.domain.target import DEFAULT_TIMEOUT
 from tocsin.failpoints import Failpoints
+from tocsin.queue.attempt_log import AttemptLog
 from tocsin.queue.claiming.holding import GRACE
 from tocsin.queue.claims import Finish, Overdue, Requeue
 from tocsin.queue.reclaiming.reclaiming import Reclaiming
@@ -62,6 +63,7 @@ class Reclaimer:
         *,
         claim_ttl: float,
         pause_lost: PauseLost = _pause_none,
+        attempts: AttemptLog | None = None,
     ) -> None:
         # A claim made right after a look is not overdue before the next one.
         self.interval = claim_ttl / 4
@@ -71,6 +73,7 @@ class Reclaimer:
         self._telemetry = telemetry
         self._failpoints = failpoints
         self._pause_lost = pause_lost
+        self._attempts = attempts
         self._healed_at: Instant = 0
         self._workers: frozenset[int] = frozenset()
 
@@ -91,7 +94,13 @@ class Reclaimer:
         if soonest > now:  # not so often that a busy fleet's moving deadlines matter
             return Report(again_at=max(soonest, now + _SHORTEST))
         dead: list[Overdue] = []
-        requeued, ended = await self._reclaiming.reclaim(_BATCH, lambda overdue: _judge(overdue, now, dead))
+        judged: list[Requeue | Finish] = []
+
+        def judge(overdue: Overdue) -> Requeue | Finish:
+            judged.append(_judge(overdue, now, dead))
+            return judged[-1]
+
+        requeued, ended = await self._reclaiming.reclaim(_BATCH, judge)
         await self._failpoints.reach("reclaimer.wrote")
         await self._pause_failing(dead)
         if not requeued + ended:
@@ -99,7 +108,16 @@ class Reclaimer:
         self._healed_at = 0  # the slots of those that ran them
         self._telemetry.reclaimed.inc(requeued + ended)
         _log.warning("claims.reclaimed", requeued=requeued, ended=ended)
+        self._tell_lost(judged, now)
         return Report(done=requeued + ended, again_at=AGAIN_NOW)
+
+    def _tell_lost(self, judged: Sequence[Requeue | Finish], now: Instant) -> None:
+        """A line for each attempt that had begun."""
+        if self._attempts is None:
+            return
+        for one in judged:
+            if isinstance(one.claim, Overdue) and one.claim.started_at is not None:
+                self._attempts.lost(one.claim, one.state if isinstance(one, Finish) else State.QUEUED, now)
 
     async def _pause_failing(self, dead: Sequence[Overdue]) -> None:
         """A worker that vanishes time and again with a job may do so because of the job."""

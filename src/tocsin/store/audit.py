@@ -149,7 +149,7 @@ class Watch:
         self._tenant_id = tenant_id
         self._origin = origin
         self._action = action
-        self._object = object_
+        self.object = object_
         self._mask = Mask()
         self._before: Any = None
 
@@ -161,7 +161,7 @@ class Watch:
         """Write an entry if it is different now."""
         after = await self._look(session)
         if after != self._before:
-            entry = Entry(self._tenant_id, self._origin, self._action, self._object, self._before, after)
+            entry = Entry(self._tenant_id, self._origin, self._action, self.object, self._before, after)
             await write_audit(session, [entry])
             self.written += 1
 

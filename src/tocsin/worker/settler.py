@@ -23,6 +23,7 @@ from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import HOST, SUCCEEDED, Outcome, Verdict, class_of
 from tocsin.domain.settling import Ended, Tried, settle, stopped
 from tocsin.failpoints import Failpoints
+from tocsin.queue.attempt_log import AttemptLog
 from tocsin.queue.claims import Again, AnyClaim, Claim, Finish
 from tocsin.queue.settling.settling import Settling
 from tocsin.service import AGAIN_NOW, Report
@@ -84,6 +85,7 @@ class Settler:
         pause_gone: PauseGone = _pause_nothing,
         pause_failing: PauseFailing = _pause_none,
         count_succeeded: CountSucceeded = count_none,
+        attempts: AttemptLog | None = None,
     ) -> None:
         """`yield_to` says whether something more urgent wants the database: starting what is due.
         `count_succeeded` hears of each batch that succeeded and was written, and when each of it ended."""
@@ -96,6 +98,7 @@ class Settler:
         self._pause_gone = pause_gone
         self._pause_failing = pause_failing
         self._count_succeeded = count_succeeded
+        self._attempts = attempts
         self._buffer: deque[Settlement] = deque()
         self._writing: list[Settlement] = []
         self._succeeded: deque[Claim] = deque()
@@ -153,6 +156,10 @@ class Settler:
             self._telemetry.finished.labels(State.SUCCEEDED).inc(len(self._writing_succeeded))
             for route, number in Counter(map(_route, self._writing_succeeded)).items():
                 self._telemetry.attempts.labels(_kind(route), Verdict.SUCCEEDED).inc(number)
+            if self._attempts is not None:
+                gone = set(map(id, lost))
+                told = [claim for claim in self._writing_succeeded if id(claim) not in gone]
+                self._attempts.succeeded(told, self._succeeded_at)
             self._writing_succeeded = []
         if self._writing:
             await self._write(self._writing)
@@ -166,8 +173,10 @@ class Settler:
         agains: list[Again] = []
         succeeded: list[Settlement] = []
         deaths: Counter[UUID] = Counter()
+        states: list[str] = []
         for settlement in settlements:
             decided = self._decide(settlement)
+            states.append(decided.state if isinstance(decided, Finish) else State.QUEUED)
             if isinstance(decided, Finish):
                 finishes.append(decided)
                 if decided.state == State.SUCCEEDED:
@@ -192,6 +201,7 @@ class Settler:
             self._telemetry.postponed.inc(sum(again.waits_for == HOST for again in postponed))
         self._count(finishes, retried, lost)
         self._count_attempts(settlements)
+        self._tell_attempts(settlements, states, lost)
         self._tell_succeeded([one.claim for one in succeeded], [one.finished_at for one in succeeded], lost)
         if agains:
             self.requeued.send()
@@ -234,13 +244,22 @@ class Settler:
         self._telemetry.retried.inc(len(agains))
         self._count_lost(lost)
 
+    def _tell_attempts(self, settlements: list[Settlement], states: list[str], lost: list[AnyClaim]) -> None:
+        """Lines in the log, where the settings ask for them. Of what was lost another node tells."""
+        if self._attempts is None:
+            return
+        gone = set(map(id, lost))
+        for one, state in zip(settlements, states, strict=True):
+            if _attempted(one) and id(one.claim) not in gone:
+                self._attempts.finished(one.claim, state, class_of(one.outcome), one.finished_at)
+
     def _count_attempts(self, settlements: list[Settlement]) -> None:
         """By kind of target and class of outcome; how long they ran, unless `count_succeeded` sees to it."""
         attempts: Counter[tuple[str, str]] = Counter()
         for settlement in settlements:
+            if not _attempted(settlement):
+                continue
             claim, outcome = settlement.claim, settlement.outcome
-            if settlement.ended is not None or settlement.postponed_to is not None or claim.target is None:
-                continue  # no attempt was made
             attempts[_kind(claim.route), class_of(outcome)] += 1
             if outcome.verdict is not Verdict.SUCCEEDED:
                 began = claim.fired_at or claim.started_at or settlement.finished_at
@@ -261,6 +280,12 @@ class Settler:
         if lost:
             self._telemetry.stale_writes.labels("settle").inc(len(lost))
             _log.warning("claims.lost_before_settling", count=len(lost), first=execution_text(lost[0].key))
+
+
+def _attempted(settlement: Settlement) -> bool:
+    """Whether an attempt was made: not of what never started, was put off, or whose job is gone."""
+    never = settlement.ended is not None or settlement.postponed_to is not None
+    return not never and settlement.claim.target is not None
 
 
 def _kind(route: str) -> str:

@@ -25,6 +25,7 @@ from tocsin.db.notices import Notices
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND
 from tocsin.failpoints import Failpoints
+from tocsin.queue.attempt_log import attempt_log
 from tocsin.queue.claiming.late_entries import ENTERED, LateEntries
 from tocsin.queue.claims import Claim
 from tocsin.queue.queue import Queue
@@ -94,6 +95,7 @@ class Worker:
             pause_gone=self._pause_gone,
             pause_failing=self._pause_failing,
             count_succeeded=count_none if tallies is None else tallies.succeeded,
+            attempts=attempt_log(settings.log_attempts, settings.log_share),
         )
         self.runner = Runner(
             callers,

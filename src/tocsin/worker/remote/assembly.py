@@ -11,6 +11,7 @@ from tocsin.db.pool import Database
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND, Span
 from tocsin.failpoints import Failpoints
+from tocsin.queue.attempt_log import attempt_log
 from tocsin.queue.claiming.claiming import Claiming
 from tocsin.queue.claiming.holding import Holding
 from tocsin.queue.claiming.late_entries import ENTERED, LateEntries
@@ -140,6 +141,7 @@ def make_gateway(
         node_id=node_id,
         pause_failing=pause_failing,
         count_succeeded=tallies.succeeded,
+        attempts=attempt_log(settings.log_attempts, settings.log_share),
     )
     misfires = Misfires(settling, MisfireStore(database), telemetry, failpoints)
     sessions, held, holding = Sessions(), HeldClaims(), Holding(database, cell)
