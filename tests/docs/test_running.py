@@ -4,6 +4,7 @@ examples.
 One real `tocsin serve` in a directory that looks like a checkout. Only ports differ from what is written.
 """
 
+import asyncio
 import json
 import os
 import re
@@ -19,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from tests.engines import sqs_server
+from tests.engines.brokers import Kind, NatsKind, RedisKind, SqsKind
 from tests.support.postgres import temporary_directory
 from tests.support.processes import Process, Processes, free_port, wait_for
 from tocsin.domain.signature import new_signing_secret, signature_headers, signing_secret_text
@@ -194,6 +197,39 @@ def test_a_signature_verifies_by_hand_as_the_guide_says() -> None:
     assert not is_signed(signing_secret_text(secrets[0]), headers | {"webhook-id": "exec_2"}, body)
     old = {"webhook-id": "exec_1", **signature_headers(secrets, "exec_1", now - 400, body)}
     assert not is_signed(signing_secret_text(secrets[0]), old, body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"),
+    [
+        (NatsKind(), "127.0.0.1:4222"),
+        (RedisKind(), "127.0.0.1:6379"),
+        (SqsKind(), "sqs.eu-central-1.amazonaws.com --tls"),
+    ],
+    ids=["nats", "redis", "sqs"],
+)
+def test_a_message_arrives_as_the_guide_says(checkout: Checkout, kind: Kind, written: str) -> None:
+    guide = (ROOT / "docs" / "guides" / "messages.md").read_text()
+    (block,) = [block for block in shell_blocks(guide) if f"--address {written}" in block]
+    broker = kind.server()
+    try:
+        asyncio.run(kind.make_stream(broker))
+        path = f"{checkout.directory}/.venv/bin:{os.environ['PATH']}"
+        printed = checkout.run(
+            block.replace(written, broker.address), PATH=path, SQS_SECRET_KEY=sqs_server.SECRET
+        )
+        assert "reached in" in printed
+        found: list[Any] = []
+
+        def arrived() -> bool:
+            found.extend(asyncio.run(kind.received(broker)))
+            return bool(found)
+
+        wait_for(arrived, 30, "no message")
+    finally:
+        broker.stop()
+    assert json.loads(found[0].body) == {"order": 7}
+    assert found[0].fields["idempotency-key"].startswith("exec_")
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.*")), ids=lambda file: file.name)

@@ -3,23 +3,28 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import aiormq
 import nats
 from pamqp.commands import Basic
 from redis.asyncio import Redis as RedisClient
 
-from tests.engines.attempts import Attempts
-from tests.engines.servers import Nats, Rabbit, Redis, Server
+from tests.engines import sqs_server
+from tests.engines.attempts import START, Attempts
+from tests.engines.servers import FakeSqs, Nats, Rabbit, Redis, Server
+from tocsin.clock import VirtualClock
 from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.connection import Connection
-from tocsin.domain.message_target import MessageTarget, NatsTarget, RabbitTarget, RedisTarget
+from tocsin.domain.message_target import MessageTarget, NatsTarget, RabbitTarget, RedisTarget, SqsTarget
 from tocsin.domain.secrets import SecretRef
+from tocsin.targets.http.client import HttpClient
+from tocsin.targets.message.broker import Access
 from tocsin.targets.message.opening import MakeBroker
 from tocsin.targets.nats.broker import NatsBroker
 from tocsin.targets.rabbitmq.broker import RabbitBroker
 from tocsin.targets.redis.broker import RedisBroker
+from tocsin.targets.sqs.broker import SqsBroker
 
 
 class Received(NamedTuple):
@@ -36,6 +41,12 @@ class Kind:
     make: MakeBroker
     server: type[Server]
     drops_duplicates: bool
+    home = "stream"
+    """What takes messages is called so in errors."""
+
+    @property
+    def label(self) -> str:
+        return self.name
 
     def attempts(
         self, server: Server, policy: AddressPolicy | None = None, secrets: Any = None, **more: Any
@@ -148,6 +159,48 @@ async def _rabbit(server: Server) -> AsyncIterator[Any]:
         await connection.close()
 
 
+class SqsKind(Kind):
+    """Over a stand-in: its name says so where kinds are named."""
+
+    name, label, server, drops_duplicates, home = "sqs", "sqs_stand_in", FakeSqs, True, "queue"
+    forbidding = ()
+
+    def make(self, access: Access) -> SqsBroker:  # type: ignore[override]
+        client = HttpClient(access.dialer._resolver, access.dialer._policy)
+        broker = SqsBroker(access, client, VirtualClock(START))
+        broker.close = client.close  # type: ignore[method-assign]
+        return broker
+
+    def attempts(
+        self, server: Server, policy: AddressPolicy | None = None, secrets: Any = None, **more: Any
+    ) -> Attempts:
+        if "password" not in more:
+            secrets = {PASSWORD.secret: sqs_server.SECRET, **(secrets or {})}
+        keys = {"username": sqs_server.KEY_ID, "password": PASSWORD, "region": sqs_server.REGION}
+        return super().attempts(server, policy, secrets, **(keys | more))
+
+    def target(self, body: Any = None, where: str = "due") -> MessageTarget:
+        # A host that there is not: the URL of a queue is never called.
+        queue_url = f"https://nowhere.invalid/1/{where}.fifo"
+        return SqsTarget(
+            connection="bus", queue_url=queue_url, group="g", attributes={"colour": "red"}, body=body
+        )
+
+    async def make_stream(self, server: Server, **more: Any) -> None:
+        await asyncio.to_thread(cast("FakeSqs", server).ask, "/_queue", "due.fifo")
+
+    async def received(self, server: Server) -> list[Received]:
+        messages = await asyncio.to_thread(cast("FakeSqs", server).ask, "/_messages")
+        entries = [message["entry"] for message in messages]
+        return [
+            Received(
+                {name: one["StringValue"] for name, one in entry["MessageAttributes"].items()},
+                entry["MessageBody"].encode(),
+            )
+            for entry in entries
+        ]
+
+
+PASSWORD = SecretRef("broker-password")
 KINDS = (NatsKind(), RedisKind())
 """Servers that start at once. RabbitMQ takes seconds to: its tests share one."""
-PASSWORD = SecretRef("broker-password")

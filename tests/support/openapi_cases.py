@@ -34,6 +34,10 @@ _CRONS: Final = (
 )
 _ZONES: Final = ("Europe/Berlin", "UTC", "America/New_York", "Australia/Lord_Howe")
 _SENSIBLE: Final = {"timeout": "30s", "start_within": "1h"}
+_NEEDED: Final[Mapping[str, Any]] = {
+    "sqs": {"region": "eu-central-1", "username": "me", "password": {"secret": "token-0"}}
+}
+"""What connections of a kind cannot do without."""
 _NOBODY: Final = "http://127.0.0.1:9/"  # refuses connections at once
 
 
@@ -70,7 +74,9 @@ def furnish(api: RealApi, number: int = 0) -> Known:
     assert own.call("PUT", "/v1/calendars/holidays", msgspec.json.encode(calendar)).status == 200
     assert own.call("PUT", f"/v1/secrets/token-{number}", b'{"value":"hush"}').status == 200
     for broker in BROKERS:
-        settings = msgspec.json.encode({"kind": broker, "addresses": ["127.0.0.1:9"]})
+        settings = msgspec.json.encode(
+            {"kind": broker, "addresses": ["127.0.0.1:9"], **_NEEDED.get(broker, {})}
+        )
         assert own.call("PUT", f"/v1/connections/{broker}", settings).status == 200
     past = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
     backfill = own.post(f"/v1/jobs/{hourly['id']}/backfills", past).json()["backfill"]

@@ -8,7 +8,7 @@ import pytest
 
 from tocsin.db.pool import open_database
 from tocsin.domain.grpc_target import GrpcTarget
-from tocsin.domain.message_target import NatsTarget, RabbitTarget, RedisTarget
+from tocsin.domain.message_target import NatsTarget, RabbitTarget, RedisTarget, SqsTarget
 from tocsin.domain.script_target import ScriptTarget
 from tocsin.domain.target import ENGINE_ROUTES, KINDS, HttpTarget, NoopTarget, Target, route_of
 from tocsin.domain.task_target import TaskTarget, task_of
@@ -20,6 +20,7 @@ MESSAGES = [
     NatsTarget(connection="bus", subject="due"),
     RabbitTarget(connection="bus", routing_key="due"),
     RedisTarget(connection="bus", stream="due"),
+    SqsTarget(connection="bus", queue_url="https://sqs.example.com/1/due", body="x"),
 ]
 TARGETS = [
     HttpTarget("https://example.com/"),
@@ -36,7 +37,12 @@ def test_every_kind_of_target_has_a_route_and_every_engine_serves_http_and_noop(
     assert {str(target.__struct_config__.tag) for target in TARGETS} == set(KINDS)
     served = {*ENGINE_ROUTES, "task:shop.send", "script", "grpc", *message_routes()}
     assert {route_of(target) for target in TARGETS} == served
-    assert [task_of(route_of(target)) for target in TARGETS] == [None, None, "shop.send", *[None] * 5]
+    assert [task_of(route_of(target)) for target in TARGETS] == [
+        None,
+        None,
+        "shop.send",
+        *[None] * (2 + len(MESSAGES)),
+    ]
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=route_of)

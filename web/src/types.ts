@@ -255,13 +255,14 @@ export interface ComingFires {
 }
 
 export interface ConnectionBody {
-  kind: "nats" | "rabbitmq" | "redis";
+  kind: "nats" | "rabbitmq" | "redis" | "sqs";
   addresses: Array<string>;
   tls: BrokerTls | null;
   username: string | null;
   password: SecretRef | null;
   token: SecretRef | null;
   virtual_host: string;
+  region: string | null;
   creates_streams: boolean;
   replicas: number;
   in_flight: number;
@@ -275,13 +276,14 @@ export interface ConnectionTest {
 }
 
 export interface ConnectionView {
-  kind: "nats" | "rabbitmq" | "redis";
+  kind: "nats" | "rabbitmq" | "redis" | "sqs";
   addresses: Array<string>;
   tls: BrokerTls | null;
   username: string | null;
   password: SecretRef | null;
   token: SecretRef | null;
   virtual_host: string;
+  region: string | null;
   creates_streams: boolean;
   replicas: number;
   in_flight: number;
@@ -553,7 +555,7 @@ export interface Job {
   state_reason: string | null;
   paused_until: string | null;
   schedule: Schedule;
-  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget;
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget;
   queue: string;
   priority: number;
   tags: Array<string>;
@@ -582,7 +584,7 @@ export interface Job {
 
 export interface JobBody {
   schedule: string | Array<string | Schedule> | Schedule;
-  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget;
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget;
   name: string | null;
   description: string | null;
   queue: string;
@@ -612,7 +614,7 @@ export interface JobPage {
 
 export interface JobPatch {
   schedule?: string | Array<string | Schedule> | Schedule;
-  target?: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget;
+  target?: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget;
   name?: string | null;
   description?: string | null;
   queue?: string;
@@ -794,13 +796,14 @@ export interface NewBackfill {
 }
 
 export interface NewConnection {
-  kind: "nats" | "rabbitmq" | "redis";
+  kind: "nats" | "rabbitmq" | "redis" | "sqs";
   addresses: Array<string>;
   tls: BrokerTls | null;
   username: string | null;
   password: SecretRef | null;
   token: SecretRef | null;
   virtual_host: string;
+  region: string | null;
   creates_streams: boolean;
   replicas: number;
   in_flight: number;
@@ -809,7 +812,7 @@ export interface NewConnection {
 
 export interface NewJob {
   schedule: string | Array<string | Schedule> | Schedule;
-  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget;
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget;
   name: string | null;
   description: string | null;
   queue: string;
@@ -1347,6 +1350,15 @@ export interface SkipAnswer {
   skipped: string;
 }
 
+export interface SqsTarget {
+  kind: "sqs";
+  connection: string;
+  body: unknown;
+  queue_url: string;
+  group: string | null;
+  attributes: Record<string, unknown>;
+}
+
 export interface StandingView {
   kind: "alone" | "asynchronous" | "synchronous" | "unknown" | "waiting";
   words: string;
@@ -1408,7 +1420,7 @@ export interface TallyHour {
 }
 
 export interface TargetTrial {
-  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget;
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget;
   name: string | null;
   timeout: string | number | null;
 }

@@ -20,6 +20,8 @@ def connections() -> None:
     Examples:
       tocsin connections put bus --kind nats --address bus.example.com:4222
       tocsin connections put cache --kind redis --address cache:6379 --tls --password-secret cache-password
+      tocsin connections put aws --kind sqs --address sqs.eu-central-1.amazonaws.com --tls \
+        --region eu-central-1 --username AKIA… --password-secret aws-key
       tocsin connections test bus
     """
 
@@ -45,10 +47,13 @@ def show(client: Client, name: str) -> tuple[Any, Any]:
 @click.option("--address", "addresses", multiple=True, metavar="HOST:PORT", help="May be repeated.")
 @click.option("--tls", is_flag=True, help="Connect by TLS.")
 @click.option("--ca-secret", metavar="SECRET", help="A secret with the authorities to trust, as PEM text.")
-@click.option("--username", help="The user to log in as.")
+@click.option("--username", help="The user to log in as. SQS: the id of the access key.")
 @click.option("--password-secret", metavar="SECRET", help="The secret that holds the password.")
-@click.option("--token-secret", metavar="SECRET", help="NATS: the secret that holds a token.")
+@click.option(
+    "--token-secret", metavar="SECRET", help="The secret with a token: of NATS, or of a session of SQS."
+)
 @click.option("--virtual-host", help="RabbitMQ: the virtual host to work in.")
+@click.option("--region", help="SQS: the region that requests are signed for.")
 @click.option("--create-streams", is_flag=True, help="Redis: create streams that do not exist.")
 @click.option(
     "--file", type=click.File("rb"), help='The whole connection from a JSON file; "-" is standard input.'
@@ -86,7 +91,7 @@ def _from_options(given: dict[str, Any]) -> dict[str, Any]:
     for name, field in (("password_secret", "password"), ("token_secret", "token")):
         if given[name]:
             body[field] = {"secret": given[name]}
-    for name in ("username", "virtual_host"):
+    for name in ("username", "virtual_host", "region"):
         if given[name]:
             body[name] = given[name]
     return body | ({"creates_streams": True} if given["create_streams"] else {})

@@ -15,20 +15,23 @@ from tocsin.domain.errors import Refused
 from tocsin.domain.secrets import SecretRef, check_secret_name
 from tocsin.domain.written import at_most, between, described, line
 
-BROKERS: Final = ("nats", "rabbitmq", "redis")
+BROKERS: Final = ("nats", "rabbitmq", "redis", "sqs")
 """Kinds of connections, each the kind of the targets that name it."""
 MAX_ADDRESSES: Final = 16
 MAX_WORD: Final = 256
 MAX_IN_FLIGHT: Final = 10_000
-_PORTS: Final = {"nats": 4222, "rabbitmq": 5672, "redis": 6379}
-_TLS_PORTS: Final = {"rabbitmq": 5671}
+_PORTS: Final = {"nats": 4222, "rabbitmq": 5672, "redis": 6379, "sqs": 80}
+_TLS_PORTS: Final = {"rabbitmq": 5671, "sqs": 443}
 """Of kinds that have a port of its own for TLS."""
 _EVERY_KIND: Final = frozenset({"kind", "addresses", "tls", "username", "password", "in_flight"})
 _OF_KIND: Final = {
     "nats": frozenset({"token"}),
     "rabbitmq": frozenset({"virtual_host"}),
     "redis": frozenset({"creates_streams", "replicas"}),
+    "sqs": frozenset({"region", "token"}),
 }
+_REGION: Final = r"[a-z0-9-]{1,64}"
+_REGION_NAME: Final = re.compile(_REGION)
 _WORD: Final = re.compile(r"[^\x00-\x1f\x7f]{1,256}")
 _Word = Annotated[str, line(MAX_WORD)]
 
@@ -56,11 +59,14 @@ class Connection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     tls: BrokerTls | None = None
     """TLS, if the broker speaks it."""
     username: _Word | None = None
+    """The user. SQS: the id of the access key, whose secret is the password."""
     password: SecretRef | None = None
     token: SecretRef | None = None
-    """NATS: a token instead of a user and password."""
+    """NATS: a token instead of a user and password. SQS: the session token of credentials that end."""
     virtual_host: _Word = "/"
     """RabbitMQ: the virtual host to work in."""
+    region: Annotated[str, described(pattern=f"^{_REGION}$", examples=["eu-central-1"])] | None = None
+    """SQS: the region that requests are signed for."""
     creates_streams: bool = False
     """Redis: whether a stream that does not exist is created; else a message to it is rejected."""
     replicas: Annotated[int, between(0, 16)] = 0
@@ -81,6 +87,8 @@ def check_connection(connection: Connection) -> None:
         raise Refused(f"1 to {MAX_ADDRESSES} addresses", field="addresses")
     places(connection)
     _check_access(connection)
+    if connection.kind == "sqs":
+        _check_sqs(connection)
     if not 0 <= connection.replicas <= 16:
         raise Refused("0 to 16 replicas", field="replicas")
     if not 1 <= connection.in_flight <= MAX_IN_FLIGHT:
@@ -88,7 +96,8 @@ def check_connection(connection: Connection) -> None:
 
 
 def _check_access(connection: Connection) -> None:
-    if connection.token is not None and (connection.username or connection.password) is not None:
+    both = connection.kind == "nats" and connection.token is not None
+    if both and (connection.username or connection.password) is not None:
         raise Refused("a token or a user and password, not both", field="token")
     if connection.username is not None and not _WORD.fullmatch(connection.username):
         raise Refused("1 to 256 characters, none of them control", field="username")
@@ -107,6 +116,15 @@ def _check_access(connection: Connection) -> None:
             check_secret_name(secret.secret, name)
     if tls.server_name is not None:
         read_place(tls.server_name, 1, "tls.server_name")
+
+
+def _check_sqs(connection: Connection) -> None:
+    if connection.region is None or not _REGION_NAME.fullmatch(connection.region):
+        raise Refused("the region that the queues are in, such as eu-central-1", field="region")
+    if connection.username is None:
+        raise Refused("the id of the access key", field="username")
+    if connection.tls is not None and connection.tls.server_name is not None:
+        raise Refused("SQS is known by the name in its address", field="tls.server_name")
 
 
 def secrets_of(connection: Connection) -> list[str]:

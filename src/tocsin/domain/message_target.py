@@ -10,9 +10,10 @@ from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from tocsin.domain.addresses import parse_target_url
 from tocsin.domain.errors import Refused
 from tocsin.domain.nesting import check_depth, too_deep
-from tocsin.domain.written import WrittenName, between, described, line
+from tocsin.domain.written import WrittenName, WrittenUrl, between, described, line
 
 MAX_MESSAGE: Final = 256 * 1024
 MAX_FIELDS: Final = 64
@@ -28,6 +29,12 @@ _STREAM: Final = r"[A-Za-z0-9_-]{1,255}"
 _STREAM_NAME: Final = re.compile(_STREAM)
 _EXCHANGE: Final = r"[^\x00-\x1f\x7f]{0,255}"
 _EXCHANGE_NAME: Final = re.compile(_EXCHANGE)
+MAX_ATTRIBUTES: Final = 4
+"""Of a message to SQS: ten in all, of which six are ours."""
+_GROUP: Final = r"[!-~]{1,128}"
+_GROUP_NAME: Final = re.compile(_GROUP)
+_ATTRIBUTE: Final = re.compile(r"(?!aws\.|amazon\.)[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.IGNORECASE)
+_NOT_IN_SQS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 Fields = Annotated[
     dict[
         Annotated[str, described(pattern=f"^{_FIELD_NAME}$")],
@@ -80,6 +87,21 @@ class RedisTarget(MessageTarget, frozen=True, kw_only=True, tag="redis"):
     """Roughly how many entries the stream keeps."""
 
 
+class SqsTarget(MessageTarget, frozen=True, kw_only=True, tag="sqs"):
+    """A message to a queue of SQS."""
+
+    queue_url: WrittenUrl
+    """The queue's name, as SQS gives it. Requests go to the connection's addresses."""
+    group: Annotated[str, described(pattern=f"^{_GROUP}$")] | None = None
+    """The message group; a FIFO queue needs it."""
+    attributes: Annotated[Fields, described(maxProperties=MAX_ATTRIBUTES)] = {}
+
+
+def is_fifo(target: SqsTarget) -> bool:
+    """Whether the queue keeps the order of groups and drops duplicates: its name says so."""
+    return target.queue_url.endswith(".fifo")
+
+
 def check_message(target: MessageTarget) -> None:
     """Refuse what no broker would take."""
     match target:
@@ -99,6 +121,9 @@ def check_message(target: MessageTarget) -> None:
             _check_fields(target.fields, "target.fields")
             if "body" in target.fields:
                 raise Refused("the body has a place of its own", field="target.fields.body")
+        case SqsTarget():
+            _check_queue(target)
+            _check_attributes(target.attributes)
     _check_body(target)
 
 
@@ -129,6 +154,30 @@ def _check_routing(target: RabbitTarget) -> None:
             raise Refused("at most 255 bytes of text without control characters", field=f"target.{field}")
     if not target.exchange and not target.routing_key:
         raise Refused("the default exchange needs the name of a queue", field="target.routing_key")
+
+
+def _check_queue(target: SqsTarget) -> None:
+    parse_target_url(target.queue_url, "target.queue_url")
+    if target.group is not None and not _GROUP_NAME.fullmatch(target.group):
+        raise Refused("a group has 1 to 128 letters, digits and signs, without spaces", field="target.group")
+    if target.group is None and is_fifo(target):
+        raise Refused("a FIFO queue needs a group", field="target.group")
+    if target.body is None or target.body == "":
+        raise Refused("SQS takes no empty message", field="target.body")
+    if isinstance(target.body, str) and _NOT_IN_SQS.search(target.body):
+        raise Refused("SQS takes no control characters", field="target.body", hint="send it as JSON")
+
+
+def _check_attributes(attributes: dict[str, str]) -> None:
+    if len(attributes) > MAX_ATTRIBUTES:
+        raise Refused(f"at most {MAX_ATTRIBUTES}: SQS takes ten, and six are ours", field="target.attributes")
+    _check_fields(attributes, "target.attributes")
+    for name, value in attributes.items():
+        field = f"target.attributes.{name[:64]}"
+        if not _ATTRIBUTE.fullmatch(name):
+            raise Refused("a name has letters, digits, _ and -, with single dots between", field=field)
+        if not value:
+            raise Refused("SQS takes no empty value", field=field)
 
 
 def _check_fields(fields: dict[str, str], place: str) -> None:

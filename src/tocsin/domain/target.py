@@ -14,7 +14,14 @@ from tocsin.domain.errors import Refused
 from tocsin.domain.grpc_target import GrpcTarget, check_grpc
 from tocsin.domain.http_auth import Auth, Value, check_auth
 from tocsin.domain.instant import HOUR, SECOND, Span, parse_span
-from tocsin.domain.message_target import MessageTarget, NatsTarget, RabbitTarget, RedisTarget, check_message
+from tocsin.domain.message_target import (
+    MessageTarget,
+    NatsTarget,
+    RabbitTarget,
+    RedisTarget,
+    SqsTarget,
+    check_message,
+)
 from tocsin.domain.nesting import check_depth, too_deep
 from tocsin.domain.script_target import ScriptTarget, check_script, script_timeout
 from tocsin.domain.secrets import SecretRef, check_secret_name
@@ -83,9 +90,17 @@ class NoopTarget(
 
 
 Target = (
-    HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget
+    HttpTarget
+    | NoopTarget
+    | TaskTarget
+    | ScriptTarget
+    | GrpcTarget
+    | NatsTarget
+    | RabbitTarget
+    | RedisTarget
+    | SqsTarget
 )
-KINDS: Final = ("http", "noop", "task", "script", "grpc", "nats", "rabbitmq", "redis")
+KINDS: Final = ("http", "noop", "task", "script", "grpc", "nats", "rabbitmq", "redis", "sqs")
 
 
 def route_of(target: Target) -> str:

@@ -3,16 +3,19 @@
 Clients are imported here, when a process is put together, and only those that are there.
 """
 
+from tocsin.clock import Clock
 from tocsin.db.pool import Database
 from tocsin.roles.addresses import address_policy
 from tocsin.roles.process import Process
 from tocsin.store.connections import ConnectionStore
+from tocsin.targets.http.client import HttpClient
 from tocsin.targets.http.resolver import Resolver
 from tocsin.targets.message.caller import MessageCaller
 from tocsin.targets.message.dialer import Dialer
 from tocsin.targets.message.extras import message_routes
 from tocsin.targets.message.opening import MakeBroker, Opening
 from tocsin.targets.secrets import Secrets
+from tocsin.targets.sqs.broker import SqsBroker
 from tocsin.worker.connections import ConnectionBook
 
 
@@ -20,17 +23,22 @@ def message_callers(
     process: Process, database: Database, secrets: Secrets, resolver: Resolver
 ) -> dict[str, MessageCaller]:
     """By route."""
-    dialer = Dialer(resolver, address_policy(process.settings))
+    policy = address_policy(process.settings)
+    dialer = Dialer(resolver, policy)
+    client = HttpClient(resolver, policy)
+    process.closes(client.close)
     book = ConnectionBook(ConnectionStore(database))
     callers = {
-        kind: MessageCaller(kind, book, Opening(_maker(kind), secrets, dialer), process.clock)
+        kind: MessageCaller(
+            kind, book, Opening(_maker(kind, client, process.clock), secrets, dialer), process.clock
+        )
         for kind in message_routes()
     }
     process.closes(*(caller.close for caller in callers.values()))
     return callers
 
 
-def _maker(kind: str) -> MakeBroker:
+def _maker(kind: str, client: HttpClient, clock: Clock) -> MakeBroker:
     match kind:
         case "nats":
             from tocsin.targets.nats.broker import NatsBroker  # noqa: PLC0415 - an extra
@@ -44,4 +52,6 @@ def _maker(kind: str) -> MakeBroker:
             from tocsin.targets.redis.broker import RedisBroker  # noqa: PLC0415 - an extra
 
             return RedisBroker
+        case "sqs":
+            return lambda access: SqsBroker(access, client, clock)
     raise ValueError(kind)

@@ -305,13 +305,14 @@ class ComingFires(TypedDict):
 class ConnectionBody(TypedDict):
     """A connection whose name is in the address."""
 
-    kind: "Literal['nats', 'rabbitmq', 'redis']"
+    kind: "Literal['nats', 'rabbitmq', 'redis', 'sqs']"
     addresses: "list[str]"
     tls: "NotRequired[BrokerTls | None]"
     username: "NotRequired[str | None]"
     password: "NotRequired[SecretRef | None]"
     token: "NotRequired[SecretRef | None]"
     virtual_host: "NotRequired[str]"
+    region: "NotRequired[str | None]"
     creates_streams: "NotRequired[bool]"
     replicas: "NotRequired[int]"
     in_flight: "NotRequired[int]"
@@ -329,13 +330,14 @@ class ConnectionTest(TypedDict):
 class ConnectionView(TypedDict):
     """A connection. Of its credentials the names of secrets are shown."""
 
-    kind: "Literal['nats', 'rabbitmq', 'redis']"
+    kind: "Literal['nats', 'rabbitmq', 'redis', 'sqs']"
     addresses: "list[str]"
     tls: "NotRequired[BrokerTls | None]"
     username: "NotRequired[str | None]"
     password: "NotRequired[SecretRef | None]"
     token: "NotRequired[SecretRef | None]"
     virtual_host: "NotRequired[str]"
+    region: "NotRequired[str | None]"
     creates_streams: "NotRequired[bool]"
     replicas: "NotRequired[int]"
     in_flight: "NotRequired[int]"
@@ -633,7 +635,7 @@ class Job(TypedDict):
     state_reason: "str | None"
     paused_until: "str | None"
     schedule: "Schedule"
-    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget"
+    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget"
     queue: "str"
     priority: "int"
     tags: "list[str]"
@@ -664,7 +666,7 @@ class JobBody(TypedDict):
     """A job as it shall be."""
 
     schedule: "str | list[str | Schedule] | Schedule"
-    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget"
+    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget"
     name: "NotRequired[str | None]"
     description: "NotRequired[str | None]"
     queue: "NotRequired[str]"
@@ -700,7 +702,7 @@ class JobPatch(TypedDict):
     """Fields of a job to change; the others stay. Nested objects are replaced whole."""
 
     schedule: "NotRequired[str | list[str | Schedule] | Schedule]"
-    target: "NotRequired[HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget]"
+    target: "NotRequired[HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget]"
     name: "NotRequired[str | None]"
     description: "NotRequired[str | None]"
     queue: "NotRequired[str]"
@@ -905,13 +907,14 @@ NewBackfill = TypedDict(
 class NewConnection(TypedDict):
     """A connection on its way in."""
 
-    kind: "Literal['nats', 'rabbitmq', 'redis']"
+    kind: "Literal['nats', 'rabbitmq', 'redis', 'sqs']"
     addresses: "list[str]"
     tls: "NotRequired[BrokerTls | None]"
     username: "NotRequired[str | None]"
     password: "NotRequired[SecretRef | None]"
     token: "NotRequired[SecretRef | None]"
     virtual_host: "NotRequired[str]"
+    region: "NotRequired[str | None]"
     creates_streams: "NotRequired[bool]"
     replicas: "NotRequired[int]"
     in_flight: "NotRequired[int]"
@@ -922,7 +925,7 @@ class NewJob(TypedDict):
     """A job to create."""
 
     schedule: "str | list[str | Schedule] | Schedule"
-    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget"
+    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget"
     name: "NotRequired[str | None]"
     description: "NotRequired[str | None]"
     queue: "NotRequired[str]"
@@ -1536,6 +1539,17 @@ class SkipAnswer(TypedDict):
     skipped: "str"
 
 
+class SqsTarget(TypedDict):
+    """A message to a queue of SQS."""
+
+    kind: "Literal['sqs']"
+    connection: "str"
+    body: "NotRequired[Any]"
+    queue_url: "str"
+    group: "NotRequired[str | None]"
+    attributes: "NotRequired[dict[str, str]]"
+
+
 class StandingView(TypedDict):
     """What a failover of the database would cost. `behind` is how far the standby that is last is behind."""
 
@@ -1604,7 +1618,7 @@ class TallyHour(TypedDict):
 class TargetTrial(TypedDict):
     """A target to call once."""
 
-    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget"
+    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget"
     name: "NotRequired[str | None]"
     timeout: "NotRequired[str | float | None]"
 

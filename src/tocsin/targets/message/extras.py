@@ -13,8 +13,9 @@ _CLIENTS: Final = {
     "nats": ("NATS", "nats"),
     "rabbitmq": ("RabbitMQ", "aiormq"),
     "redis": ("Redis", "redis"),
+    "sqs": ("SQS", "tocsin"),
 }
-"""What people call the broker, and the module of its client."""
+"""What people call the broker, and the module of its client. SQS needs none but ours."""
 
 
 @lru_cache(maxsize=len(BROKERS))
