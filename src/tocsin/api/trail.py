@@ -89,8 +89,8 @@ class Trail:
         return answer
 
     def made(self, watch: Watch | None) -> None:
-        """A line in the log, beside the entry. It names jobs and executions by their ids, and nothing by a name
-        that somebody chose: those are in the audit log, under the same request."""
+        """A line in the log, beside the entry. It names jobs and executions by their ids, and nothing by a
+        name that somebody chose: those are in the audit log, under the same request."""
         subject = {} if watch is None else {"object": shown_object(watch.object)}
         _log.info(
             "change.made",
