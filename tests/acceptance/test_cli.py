@@ -214,6 +214,41 @@ def test_a_crontab_is_taken_over_once_however_often_it_is_imported(tocsin: Termi
     assert outcomes("--overwrite")[0][first] == "changed"
 
 
+def test_a_file_of_jobs_is_planned_applied_and_exported(tocsin: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.yaml"
+
+    def written(*jobs: str) -> None:
+        file.write_text(
+            "owner: filed\njobs:\n" + "".join(f"  {job}, target: {{kind: noop}}}}\n" for job in jobs)
+        )
+
+    def counts(code: int, *words: str) -> dict[str, int]:
+        result = tocsin(words[0], str(file), *words[1:], "--json")
+        assert result.exit_code == code, result.output
+        found: dict[str, int] = json.loads(result.stdout)["counts"]
+        return found
+
+    written("filed-a: {schedule: 0 3 * * *", "filed-b: {schedule: 0 * * * *, priority: 2")
+    assert counts(3, "plan") == {"created": 2}
+    assert "nobody is there to ask" in tocsin.refuses("apply", str(file), code=2)
+    assert counts(0, "apply", "--yes") == {"created": 2}
+    assert counts(0, "plan") == counts(0, "apply", "--yes") == {"unchanged": 2}
+    written("filed-a: {schedule: 0 4 * * *")
+    shown = tocsin("plan", str(file), "--prune")
+    assert shown.exit_code == 3
+    assert "~ filed-a: changed" in shown.stdout
+    assert "schedule: cron 0 3 * * * → cron 0 4 * * *" in shown.stdout
+    assert "moved" in shown.stdout
+    assert "- filed-b: removed" in shown.stdout
+    assert counts(0, "apply", "--prune", "--yes") == {"changed": 1, "removed": 1}
+    exported = tocsin.shows("export", "--owner", "filed")
+    file.write_text(exported)
+    assert counts(0, "plan", "--prune") == {"unchanged": 1}
+    file.write_text(exported.replace("filed\n", "another\n", 1))
+    assert counts(1, "plan") == {"refused": 1}
+    assert "refused, nothing was written" in tocsin("apply", str(file), "--yes").stdout
+
+
 def test_listings_go_on_by_cursor(tocsin: Terminal) -> None:
     for _ in range(3):
         tocsin.shows("jobs", "create", "--in", "1h", "--noop", "--tag", "cursor")

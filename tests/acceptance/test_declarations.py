@@ -50,6 +50,8 @@ def test_what_is_declared_is_created_changed_removed_and_revived_with_its_histor
     assert actions(first) == {"nightly": "created", "hourly": "created"}
     assert first["applied"]
     assert by_name(api, "nightly")["managed_by"] == "shop"
+    spelled_out = NIGHTLY | {"retry": {"max_attempts": 5, "initial_backoff": "1s"}, "misfire": "fire_once"}
+    assert declare(api, "shop", spelled_out, HOURLY, revision=1)["counts"] == {"unchanged": 2}
     assert declare(api, "shop", NIGHTLY, HOURLY, revision=1)["counts"] == {"unchanged": 2}
 
     at_four = NIGHTLY | {"schedule": {"cron": "0 4 * * *"}, "priority": 2}

@@ -219,16 +219,17 @@ async def _not_declared(call: Call, row: Any, now: Instant) -> _Step:
 def _fields(before: Definition, after: Definition) -> list[wire.FieldChange]:
     old, new = _said(before), _said(after)
     return [
-        wire.FieldChange(name, old.get(name), new.get(name))
-        for name in sorted(old.keys() | new.keys())
-        if old.get(name) != new.get(name)
+        wire.FieldChange(name, msgspec.to_builtins(old[name]), msgspec.to_builtins(new[name]))
+        for name in sorted(old)
+        if old[name] != new[name]
     ]
 
 
 def _said(definition: Definition) -> dict[str, Any]:
-    """A definition as a user writes it: policies stand beside the rest."""
-    said: dict[str, Any] = msgspec.to_builtins(definition)
-    said.update(said.pop("policies"))
+    """A definition by the fields that a user writes: policies stand beside the rest. Values are compared and
+    not their text, which says a default or leaves it out."""
+    said = msgspec.structs.asdict(definition)
+    said.update(msgspec.structs.asdict(said.pop("policies")))
     return said
 
 

@@ -77,6 +77,13 @@ class Client:
         """Remove something."""
         return self._ask("DELETE", address(*map(whole, path), **query))
 
+    def declare(self, owner: str, body: Any) -> Any:
+        """Say what all jobs of an owner are."""
+        headers = {"content-type": "application/json"}
+        return self._send(
+            "PUT", address("declarations", owner), json.dumps(body).encode(), headers, _BATCH_TIMEOUT
+        )
+
     def batch(self, lines: Iterable[bytes], *, atomic: bool) -> Any:
         """Create a job per line. The answer lists the fate of each, also when an atomic batch was refused."""
         path = address("jobs:batch", atomic="true" if atomic else "false")

@@ -18,6 +18,7 @@ _COMMANDS: Final = {
     "preview": ("preview",),
     "imports": ("import",),
     "completion": ("completion",),
+    "plan": ("plan", "apply", "export", "schema"),
     "trial": ("try",),
     "executions": ("executions",),
     "operations": ("operations",),
