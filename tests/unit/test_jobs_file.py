@@ -72,7 +72,7 @@ def test_a_file_that_says_something_else_is_refused(text, why):
 
 def test_the_published_schema_is_that_of_the_api_and_knows_its_files():
     schema = json.loads(CliRunner().invoke(cli, ["schema"]).stdout)
-    assert schema == json.loads(jobs_file_schema.text()), "python -m tocsin.api.jobs_file_schema writes it anew"
+    assert schema == json.loads(jobs_file_schema.text()), "python -m tocsin.api.client_code writes it anew"
     judge = jsonschema.Draft202012Validator(schema)
     document = {"owner": "shop", "revision": 7, "jobs": read_jobs_file(YAML, "jobs.yaml").jobs}
     judge.validate(document)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tocsin.api import jobs_file_schema
 from tocsin.api.app import ENDPOINTS
 from tocsin.api.openapi import openapi_document
 
@@ -261,9 +262,10 @@ def _formatted(text: str) -> str:
 
 
 def main() -> None:
-    """Write the files."""
+    """Write the files, and the schema of files that declare jobs, which is made of the same types."""
     for path, text in files().items():
         path.write_text(text)
+    jobs_file_schema.FILE.write_text(jobs_file_schema.text())
 
 
 if __name__ == "__main__":

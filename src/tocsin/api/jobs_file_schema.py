@@ -1,4 +1,4 @@
-"""The JSON schema of files that declare jobs, for editors: `python -m tocsin.api.jobs_file_schema` writes it.
+"""The JSON schema of files that declare jobs, for editors: `python -m tocsin.api.client_code` writes it.
 
 It is made of the types that the API decodes, so a file that fits it is one that the API understands.
 """
@@ -49,7 +49,3 @@ def schema() -> dict[str, Any]:
 def text() -> str:
     """The file as it is published."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    FILE.write_text(text())
