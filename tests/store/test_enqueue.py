@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.logins import Bound, bound
 from tocsin.clock import system_now
+from tocsin.db.migrations import migrations
 from tocsin.db.notices import Notices
 from tocsin.db.pool import open_database
 from tocsin.db.presence import Presence
@@ -55,6 +56,7 @@ REFUSED = {
     "payload": [
         f"'x', '{'[' * 66 + ']' * 66}'", f"'x', '{json.dumps('a' * 262_144)}'", "'x', '1e400'", "'x', '{\"a\": [-1e309]}'",
     ],
+    "unique_key": ["'x', unique_key => ''", "'x', unique_key => E'a\\nb'", f"'x', unique_key => '{'a' * 201}'"],
     "job_id": ["'x', job_id => gen_random_uuid()", "'x', job_id => '01800000-0000-7000-8000-000000000000'"],
 }  # fmt: skip
 
@@ -82,6 +84,64 @@ def test_what_is_committed_is_there_and_what_is_rolled_back_is_not(bound: Bound)
         assert {(row["tenant_id"], row["route"]) for row in lanes} == {(bound.tenant, "task:shop.send")}
         noted = await owner.fetch("SELECT actor, tenant_id FROM audit WHERE action = 'job.create'")
         assert [tuple(row) for row in noted] == [(f"login:{bound.login}", bound.tenant)]
+
+    bound.play(story)
+
+
+_ONCE = "SELECT tocsin.enqueue('shop.send', unique_key => 'order:17')"
+
+
+def test_while_a_call_under_a_key_is_live_its_job_is_returned(bound: Bound) -> None:
+    async def story(application: Any, owner: Any) -> None:
+        first = await application.fetchval(_ONCE)
+        assert await application.fetchval(_ONCE) == first
+        assert (
+            await application.fetchval("SELECT tocsin.enqueue('shop.other', unique_key => 'order:17')")
+            != first
+        )
+        await owner.execute("DELETE FROM executions WHERE job_id = $1", first)
+        second = await application.fetchval(_ONCE)
+        assert second != first
+        # An id that is taken is an error of its own, not a key that another one has.
+        with pytest.raises(asyncpg.UniqueViolationError):
+            await application.fetchval(
+                "SELECT tocsin.enqueue('shop.send', unique_key => 'order:18', job_id => $1)", second
+            )
+
+    bound.play(story)
+
+
+def test_a_key_of_a_transaction_that_is_open_is_waited_for_and_one_job_is_made(bound: Bound) -> None:
+    async def story(application: Any, owner: Any) -> None:
+        other = await asyncpg.connect(bound.url)
+        try:
+            for commits in (False, True):
+                transaction = application.transaction()
+                await transaction.start()
+                first = await application.fetchval(_ONCE)
+                waiting = asyncio.create_task(other.fetchval(_ONCE))
+                waits = (
+                    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND usename = $1"
+                )
+                while not await owner.fetchval(waits, bound.login):
+                    await asyncio.sleep(0.01)
+                await (transaction.commit() if commits else transaction.rollback())
+                second = await waiting
+                assert (second == first) is commits
+                await owner.execute("DELETE FROM executions")
+        finally:
+            await other.close()
+
+    bound.play(story)
+
+
+def test_a_login_that_was_bound_before_there_were_keys_may_still_enqueue(bound: Bound) -> None:
+    async def story(application: Any, owner: Any) -> None:
+        (migration,) = (one for one in migrations() if one.number == 52)
+        async with owner.transaction():
+            await owner.execute("ALTER TABLE executions DROP COLUMN unique_key")
+            await owner.execute(migration.sql)
+        assert await application.fetchval(_ONCE) is not None
 
     bound.play(story)
 

@@ -6,6 +6,7 @@ import dataclasses
 import subprocess
 import sys
 from typing import Any
+from uuid import UUID
 
 import httpx2
 import msgspec
@@ -15,9 +16,11 @@ import tocsin
 from tocsin import App, AsyncClient, Client, Limit, Refused, Retry, Unavailable
 from tocsin.api import client_code
 from tocsin.domain.protocol import MAX_LOG_LINES, LogLine, TaskClaim
+from tocsin.sdk import statement
 from tocsin.sdk.client.core import pause_before, request_of
 from tocsin.sdk.client.faces import sync_faces
 from tocsin.sdk.context import Context, current, running
+from tocsin.sdk.options import Options
 from tocsin.sdk.outcomes import (
     Cancelled,
     ChildDied,
@@ -108,6 +111,24 @@ def test_options_of_the_decorator_and_of_one_call_become_the_job() -> None:
         send.having(at=NOON, delay=1)._body(send.having(at=NOON, delay=1).options, {"order": 1})
     with pytest.raises(Refused, match="a timeout lies"):
         send.having(timeout="2d")._body(send.having(timeout="2d").options, {"order": 1})
+
+
+def test_a_unique_key_may_name_parameters_and_goes_with_one_call() -> None:
+    once = send.having(unique="order:{order}")
+    assert once._body(once.options, {"order": 17})["unique"] == "order:17"
+    pushed = send.having(debounce="doc", delay="2s", max_wait="30s")
+    said = pushed._body(pushed.options, {"order": 17})
+    assert (said["debounce"], said["max_wait"], said["schedule"]) == ("doc", "30s", {"in": "2s"})
+    for refused in (Options(unique="a", debounce="a"), Options(max_wait="1s"), Options(unique="{nobody}")):
+        with pytest.raises(Refused):
+            refused.job({}, {})
+    with pytest.raises(Refused, match="call of its own"):
+        once.enqueue_many([once.args(1)])
+    with pytest.raises(Refused, match="push back"):
+        statement.one("shop.a", Options(debounce="a"), {}, UUID(int=0))
+    one = statement.one("shop.a", Options(unique="a"), {}, UUID(int=0))
+    assert one.values["unique"] == "a"
+    assert "unique_key => CAST(%s AS text)" in one.in_order()[0]
 
 
 @pytest.mark.parametrize(

@@ -574,6 +574,8 @@ export interface Job {
   created_at: string;
   updated_at: string;
   note: string | null;
+  outcome?: "created" | "existed" | "moved";
+  due_at?: string;
   schedule_words?: string;
   recent?: Array<RecentFire>;
   last_fire_at?: string | null;
@@ -827,6 +829,9 @@ export interface NewJob {
   precision: Precision;
   pause_after: number | null;
   idempotency_key: string | null;
+  unique: string | null;
+  debounce: string | null;
+  max_wait: string | number | null;
 }
 
 export interface NewKey {

@@ -232,6 +232,11 @@ class _Batch:
             raise Refused(f"not valid JSON: {error}") from None
         if b"\\u0000" in raw:
             raise Refused("text with a NUL character cannot be stored")
+        if new.unique is not None or new.debounce is not None:
+            raise Refused(
+                "a batch has no unique keys: create the job by itself",
+                field="unique" if new.unique is not None else "debounce",
+            )
         if new.idempotency_key is not None:
             raise Refused(
                 "a batch has one key for all of its items: the header Idempotency-Key",

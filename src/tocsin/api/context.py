@@ -55,6 +55,7 @@ from tocsin.store.system import SystemStore
 from tocsin.store.tallies import TallyStore
 from tocsin.store.tenants import TenantStore
 from tocsin.store.timeline import TimelineStore
+from tocsin.store.unique_keys import UniqueKeys
 from tocsin.store.webhook_secrets import WebhookSecretStore
 from tocsin.store.workers import WorkerStore
 from tocsin.targets.caller import Caller
@@ -91,6 +92,7 @@ class Context(msgspec.Struct, frozen=True):
     changing: Changing
     firing: Firing
     declaring: Declaring
+    unique_keys: UniqueKeys
     calendars: CalendarStore
     connections: ConnectionStore
     backfills: BackfillStore
@@ -185,6 +187,7 @@ def make_context(
         Changing(database, horizon),
         Firing(database),
         Declaring(database, horizon),
+        UniqueKeys(database),
         CalendarStore(database),
         ConnectionStore(database),
         BackfillStore(database),

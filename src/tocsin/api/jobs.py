@@ -22,6 +22,7 @@ from tocsin.api.forecast import note_of_peak
 from tocsin.api.grpc_targets import with_descriptors
 from tocsin.api.listing import listing
 from tocsin.api.quota import too_many_jobs
+from tocsin.api.unique_jobs import enter, unique_key
 from tocsin.api.wire import jobs as wire
 from tocsin.api.wire.control import CancelAnswer
 from tocsin.api.wire.executions import Execution, ExecutionPage, JobExecutionPlace, execution_view, name_of
@@ -34,6 +35,7 @@ from tocsin.domain.job_order import SORTS
 from tocsin.domain.keys import Scope
 from tocsin.domain.target import KINDS
 from tocsin.store.job_listing import JobFilter, JobPlace
+from tocsin.store.repeats import Once, Repeated
 from tocsin.store.stats import OVERDUE
 
 _STATES = ("active", "paused", "completed", "cancelled")
@@ -61,7 +63,15 @@ async def create(call: Call) -> Reply:
     if answer.note is None:
         peak = note_of_peak(context, call.caller.tenant_id, definition.schedule, now)
         answer = msgspec.structs.replace(answer, note=peak)
+    unique = unique_key(call.body, job, now)
     await admit(call)
+    if unique is not None:
+        once = None if key is None else Once(job.tenant_id, key, digest)
+        try:
+            shown, status = await enter(call, job, answer, unique, once)
+        except Repeated:
+            return _repeated(await context.jobs.known_answer(job.tenant_id, key or "", digest))
+        return _tagged(shown, status)
     if key is None:
         await context.intake.define(job)
     else:
@@ -321,7 +331,7 @@ _BY_NAME = "/v1/jobs/by-name/{name}"
 ENDPOINTS = (
     Endpoint(
         method="POST", path="/v1/jobs", handler=create, summary="Create a job", body=wire.NewJob, answer=wire.Job,
-        status=201, scope=Scope.WRITE, refusals=(409,), answer_headers=(*_ETAG, "Idempotent-Replayed"),
+        status=201, other_statuses=(200,), scope=Scope.WRITE, refusals=(409,), answer_headers=(*_ETAG, "Idempotent-Replayed"),
         request_headers={"Idempotency-Key": wire.IdempotencyKey},
     ),
     Endpoint(

@@ -49,6 +49,11 @@ def jobs() -> None:
 @NAME_OPTION
 @with_options(*JOB_OPTIONS)
 @click.option("--idempotency-key", help="Repeating the command with this key within a day creates nothing.")
+@click.option(
+    "--unique", metavar="KEY", help="While a job with this key is live, show that one and create none."
+)
+@click.option("--debounce", metavar="KEY", help="Push the job with this key back if it has not started.")
+@click.option("--max-wait", metavar="DURATION", help="The most that --debounce pushes a job back in all.")
 @api_command
 def create(client: Client, **options: Any) -> tuple[Any, Any]:
     """Create a job.

@@ -83,6 +83,7 @@ class App:
         limit: Limit | None = None,
         start_within: Span | None = None,
         tags: tuple[str, ...] = (),
+        unique: str | None = None,
     ) -> Decorator: ...
 
     def task(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:

@@ -29,9 +29,16 @@ class Handle(Generic[R]):
     """A call of a task that is on disk. `client` is the app's own; its calls block."""
 
     def __init__(
-        self, client: Client, job_id: str, execution_id: str | None, signature: Signature | None
+        self,
+        client: Client,
+        job_id: str,
+        execution_id: str | None,
+        signature: Signature | None,
+        outcome: str | None = None,
     ) -> None:
         self.job_id = job_id
+        self.outcome = outcome
+        """Of a call with `unique` or `debounce`: ``created``, ``existed`` or ``moved``."""
         self._client = client
         self._execution_id = execution_id
         self._signature = signature

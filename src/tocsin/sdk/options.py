@@ -44,11 +44,15 @@ class Limit(msgspec.Struct, frozen=True):
 
     def stored(self, payload: Mapping[str, Any]) -> StoredLimit:
         """The limit of one call."""
-        try:
-            key = self.key.format_map(payload)
-        except (KeyError, ValueError, AttributeError, IndexError) as error:
-            raise Refused(f"the limit's key {self.key!r} names what the call has not: {error}") from None
+        key = _filled(self.key, payload, "limit's key")
         return StoredLimit(key, self.max_parallel, self.rate, self.per)
+
+
+def _filled(key: str, payload: Mapping[str, Any], what: str) -> str:
+    try:
+        return key.format_map(payload)
+    except (KeyError, ValueError, AttributeError, IndexError) as error:
+        raise Refused(f"the {what} {key!r} names what the call has not: {error}") from None
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +68,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     at: str | None = None
     delay: Span | None = None
     idempotency_key: str | None = None
+    unique: str | None = None
+    debounce: str | None = None
+    max_wait: Span | None = None
+
+    def key_for(self, payload: Mapping[str, Any]) -> str | None:
+        """The unique key of one call."""
+        key = self.debounce if self.unique is None else self.unique
+        return None if key is None else _filled(key, payload, "unique key")
 
     def job(self, target: Mapping[str, Any], payload: Mapping[str, Any]) -> dict[str, Any]:
         """The body of a creation. What makes no sense is refused here, by the server's own rules."""
@@ -88,4 +100,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
                 body[name] = value
         if limit is not None:
             body["limit"] = msgspec.to_builtins(limit)
-        return body
+        return body | self._uniqueness(payload)
+
+    def _uniqueness(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        if self.unique is not None and self.debounce is not None:
+            raise Refused("give unique or debounce, not both", field="unique")
+        if self.max_wait is not None and self.debounce is None:
+            raise Refused("max_wait goes with debounce", field="max_wait")
+        if (key := self.key_for(payload)) is None:
+            return {}
+        if self.debounce is None:
+            return {"unique": key}
+        return {"debounce": key} | ({} if self.max_wait is None else {"max_wait": self.max_wait})

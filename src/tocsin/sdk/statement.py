@@ -23,8 +23,9 @@ _SHARED: Final = (
 )
 _ONE: Final = (
     "SELECT CAST(tocsin.enqueue(CAST({task} AS text), payload => CAST(CAST({payload} AS text) AS jsonb),"
-    " job_id => CAST(CAST({id} AS text) AS uuid), {shared}) AS text)"
+    " job_id => CAST(CAST({id} AS text) AS uuid), {shared}{unique}) AS text)"
 ).replace("{shared}", _SHARED)
+_UNIQUE: Final = ", unique_key => CAST({unique} AS text)"
 _MANY: Final = (
     "SELECT CAST(to_jsonb(tocsin.enqueue_many(CAST({task} AS text),"
     " payloads => ARRAY(SELECT p.one FROM jsonb_array_elements(CAST(CAST({payload} AS text) AS jsonb))"
@@ -69,11 +70,18 @@ class _Places(dict[str, str]):
 
 def one(task: str, options: Options, payload: Any, job_id: UUID) -> Statement:
     """The statement that enqueues one call; it returns the job's id as text."""
-    return _statement(_ONE, task, options, payload, _encoded(payload), str(job_id))
+    key = options.key_for(payload if isinstance(payload, dict) else {})
+    text = _ONE.replace(
+        "{unique}", "" if key is None else _UNIQUE
+    )  # a schema without keys takes those without
+    made = _statement(text, task, options, payload, _encoded(payload), str(job_id))
+    return made if key is None else Statement(made.text, made.values | {"unique": key})
 
 
 def many(task: str, options: Options, payloads: Sequence[Any], job_ids: Sequence[UUID]) -> Statement:
     """The statement that enqueues many; it returns their ids as a list in JSON."""
+    if options.unique is not None:
+        raise Refused("a unique key needs a call of its own", field="unique")
     if options.limit is not None and "{" in options.limit.key:
         raise Refused("a limit's key that names parameters needs a call of its own", field="limit")
     return _statement(_MANY, task, options, {}, _encoded(payloads), _encoded([str(one) for one in job_ids]))
@@ -82,6 +90,8 @@ def many(task: str, options: Options, payloads: Sequence[Any], job_ids: Sequence
 def _statement(text: str, task: str, options: Options, payload: Any, encoded: str, ids: str) -> Statement:
     if options.idempotency_key is not None:
         raise Refused("a transaction happens once: it needs no key", field="idempotency_key")
+    if options.debounce is not None:
+        raise Refused("a transaction does not push back what others enqueued: give unique", field="debounce")
     body = options.job({}, payload if isinstance(payload, dict) else {})
     if options.at is not None:
         parse_instant(options.at, "at")

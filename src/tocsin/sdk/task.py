@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Self, TypeVar
 
 import msgspec
 
+from tocsin.domain.errors import Refused
 from tocsin.domain.ids import ExecutionKey, execution_text, parse_job_text
 from tocsin.domain.instant import parse_instant
 from tocsin.domain.task_target import check_task_name
@@ -107,13 +108,16 @@ class Task(Generic[P, R]):
         start_within: Span | None = None,
         tags: Iterable[str] | None = None,
         idempotency_key: str | None = None,
+        unique: str | None = None,
+        debounce: str | None = None,
+        max_wait: Span | None = None,
     ) -> Self:
-        """The same task, enqueued otherwise: later, elsewhere, under other policies, or once per
-        `idempotency_key`."""
+        """The same task, enqueued otherwise: later, elsewhere, under other policies, once per
+        `idempotency_key`, or as the only live call of this task under a `unique` or `debounce` key."""
         given: Mapping[str, Any] = {
             "at": at, "delay": delay, "queue": queue, "priority": priority, "timeout": timeout, "retry": retry,
             "limit": limit, "start_within": start_within, "tags": None if tags is None else tuple(tags),
-            "idempotency_key": idempotency_key,
+            "idempotency_key": idempotency_key, "unique": unique, "debounce": debounce, "max_wait": max_wait,
         }  # fmt: skip
         changed = {name: value for name, value in given.items() if value is not None}
         options = msgspec.structs.replace(self.options, **changed)
@@ -130,9 +134,11 @@ class Task(Generic[P, R]):
         if fire_at is not None:
             key = ExecutionKey(parse_job_text(job["id"]), parse_instant(fire_at, "next_fire_at"))
             execution = execution_text(key)
-        return Handle(client, job["id"], execution, self.signature)
+        return Handle(client, job["id"], execution, self.signature, job.get("outcome"))
 
     def _enqueue_batch(self, batch: list[Call]) -> list[Handle[R]]:
+        if self.options.unique is not None or self.options.debounce is not None:
+            raise Refused("a unique key needs a call of its own", field="unique")
         client = self.app.client
         bodies = [self._body(self.options, call.payload) for call in batch]
         made = client.jobs.create_many(bodies, atomic=True, idempotency_key=self.options.idempotency_key)
@@ -163,4 +169,4 @@ class NamedTask:
         names = payload if isinstance(payload, dict) else {}
         body = chosen.job({"kind": "task", "task": self.name, "payload": payload}, names)
         job = self.app.client.jobs.create(**body, idempotency_key=chosen.idempotency_key)
-        return Handle(self.app.client, job["id"], None, None)
+        return Handle(self.app.client, job["id"], None, None, job.get("outcome"))

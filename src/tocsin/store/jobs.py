@@ -86,8 +86,11 @@ class JobStore:
                 if await _define(session, [job], now):
                     raise name_taken(job.definition)
                 return None
-        row = await self._database.one(_FIRST_ANSWER, job.tenant_id, key)
-        return _same_request(row, request_hash)
+        return await self.known_answer(job.tenant_id, key, request_hash)
+
+    async def known_answer(self, tenant_id: int, key: str, request_hash: bytes) -> str:
+        """The answer to the first request with this idempotency key, which was carried out just now."""
+        return _same_request(await self._database.one(_FIRST_ANSWER, tenant_id, key), request_hash)
 
     async def first_answer(self, tenant_id: int, key: str, request_hash: bytes) -> str | None:
         """The answer to the first request with this idempotency key, if there was one that still counts."""
@@ -168,9 +171,11 @@ async def _define(
     return {row["id"] for row in rows if row["id"] is not None}
 
 
-async def define_in(session: Session, jobs: Sequence[NewJob], now: Instant) -> set[UUID]:
-    """Write jobs of one request inside a transaction. Returns those whose names are taken."""
-    return await _define(session, jobs, now, one_request=True)
+async def define_in(
+    session: Session, jobs: Sequence[NewJob], now: Instant, *, one_request: bool = True
+) -> set[UUID]:
+    """Write jobs inside a transaction. Returns those whose names are taken."""
+    return await _define(session, jobs, now, one_request=one_request)
 
 
 async def _define_under(session: Session, jobs: Sequence[Keyed], now: Instant) -> set[UUID]:

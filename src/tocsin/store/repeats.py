@@ -6,7 +6,7 @@ the key waits for the first one's commit, finds the key taken, and everything th
 rolled back (`Repeated`). Keys are forgotten after a day.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -48,6 +48,15 @@ async def take_key(session: Session, once: Once | None, job_id: UUID, answer: An
         return
     text = msgspec.json.encode(answer).decode()
     args = (once.tenant_id, once.key, once.request_hash, job_id, text)
+    if await session.fetchrow(sql("idempotent_key"), *args) is None:
+        raise Repeated
+
+
+async def take_text(session: Session, once: Once | None, job_id: UUID, answer: Callable[[], str]) -> None:
+    """The same with an answer that is JSON text already, and made only if there is a key."""
+    if once is None:
+        return
+    args = (once.tenant_id, once.key, once.request_hash, job_id, answer())
     if await session.fetchrow(sql("idempotent_key"), *args) is None:
         raise Repeated
 

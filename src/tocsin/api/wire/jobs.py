@@ -6,7 +6,7 @@ An answer spells every default out; a body need not. What stops and starts a job
 
 from functools import lru_cache
 from itertools import takewhile
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -33,12 +33,14 @@ from tocsin.domain.policy import (
 from tocsin.domain.preview import explanation
 from tocsin.domain.schedule import Schedule
 from tocsin.domain.target import Target
-from tocsin.domain.written import WrittenName, WrittenTimeout, at_most, line, lines
+from tocsin.domain.written import WrittenName, WrittenSpan, WrittenTimeout, at_most, line, lines
 
 MAX_IDEMPOTENCY_KEY: Final = 255
+MAX_UNIQUE: Final = 200
 JobListPlace = tuple[str, UUID, str | None, CursorInstant | None]
 Description = Annotated[str, lines(MAX_DESCRIPTION)]
 Tags = Annotated[list[Annotated[str, line(MAX_TAG, without=",")]], at_most(MAX_TAGS, uniqueItems=True)]
+UniqueText = Annotated[str, line(MAX_UNIQUE)]
 IdempotencyKey = Annotated[str, line(MAX_IDEMPOTENCY_KEY)]
 
 
@@ -69,9 +71,18 @@ class JobBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewJob(JobBody, frozen=True):
-    """A job to create."""
+    """A job to create. With `unique` or `debounce` one one-off is live under a key at a time, among those of
+    one kind of target, for tasks of one task."""
 
     idempotency_key: IdempotencyKey | None = None
+    unique: (
+        Annotated[UniqueText, Meta(description="While a job with this key is live, it is the answer")] | None
+    ) = None
+    debounce: (
+        Annotated[UniqueText, Meta(description="A job with this key that has not started is pushed back")]
+        | None
+    ) = None
+    max_wait: Annotated[WrittenSpan, Meta(description="How long debounce pushes back in all")] | None = None
 
 
 class JobPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -144,6 +155,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Time
     updated_at: Time
     note: str | None = None
+    outcome: Literal["created", "existed", "moved"] | UnsetType = UNSET
+    """In the answer to a creation under `unique` or `debounce`: what became of it."""
+    due_at: Time | UnsetType = UNSET
+    """There: when the job is due now."""
     schedule_words: str | UnsetType = UNSET
     """The schedule in words, where a listing asked for it."""
     recent: list[RecentFire] | UnsetType = UNSET

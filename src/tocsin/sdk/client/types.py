@@ -654,6 +654,8 @@ class Job(TypedDict):
     created_at: "str"
     updated_at: "str"
     note: "NotRequired[str | None]"
+    outcome: "NotRequired[Literal['created', 'existed', 'moved']]"
+    due_at: "NotRequired[str]"
     schedule_words: "NotRequired[str]"
     recent: "NotRequired[list[RecentFire]]"
     last_fire_at: "NotRequired[str | None]"
@@ -922,7 +924,7 @@ class NewConnection(TypedDict):
 
 
 class NewJob(TypedDict):
-    """A job to create."""
+    """A job to create. With `unique` or `debounce` one one-off is live under a key at a time, among those of one kind of target, for tasks of one task."""
 
     schedule: "str | list[str | Schedule] | Schedule"
     target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget"
@@ -940,6 +942,9 @@ class NewJob(TypedDict):
     precision: "NotRequired[Precision]"
     pause_after: "NotRequired[int | None]"
     idempotency_key: "NotRequired[str | None]"
+    unique: "NotRequired[str | None]"
+    debounce: "NotRequired[str | None]"
+    max_wait: "NotRequired[str | float | None]"
 
 
 class NewKey(TypedDict):

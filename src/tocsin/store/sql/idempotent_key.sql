@@ -1,6 +1,6 @@
 -- Take an idempotency key for what a request makes. Runs inside the creating transaction: a second request
 -- with the same key waits here until the first has committed. An expired key is taken over.
--- Caller: JobStore.define_once, repeats.take_key.
+-- Caller: JobStore.define_once, repeats.take_key, repeats.take_text.
 -- Locks: the key.
 -- Index: idempotency_pkey.
 -- Zero rows: an earlier request has the key; its answer is read instead.

@@ -1,6 +1,7 @@
 -- Not a statement: the columns of a job as the API shows it. A one-off is completed once it has nothing live;
 -- deriving that saves a write per execution and cannot disagree with the executions themselves.
--- Caller: Declaring.known, JobStore.get, JobListing._walk, JobListing._search, job_listing._from.
+-- Caller: Declaring.known, JobStore.get, JobListing._walk, JobListing._search, job_listing._from,
+-- unique_keys._shown.
 SELECT j.id, j.tenant_id, j.kind, j.name, j.description, j.tags, j.queue, j.priority, j.schedule, j.target,
        j.policies, j.next_fire_at AS unplanned_at, j.state_reason, j.paused_until, j.fire_count, j.version, j.managed_by, j.created_at, j.updated_at,
        CASE WHEN j.kind = 'once' AND j.state = 'active' AND live.fire_at IS NULL THEN 'completed' ELSE j.state END
