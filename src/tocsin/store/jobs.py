@@ -232,7 +232,7 @@ def _same_request(row: Record, request_hash: bytes) -> str:
 
 def name_taken(definition: Definition) -> Conflict:
     """The answer for a recurring job whose name is in use."""
-    return Conflict(f"a recurring job named {definition.name!r} exists", field="name")
+    return Conflict(f"a recurring job named {definition.name!r} exists", field="name", code="name_taken")
 
 
 def _row(job: NewJob, now: Instant) -> tuple[Any, ...]:
