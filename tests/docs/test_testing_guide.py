@@ -52,5 +52,5 @@ def test_the_examples_of_the_guide_pass_and_a_failing_test_shows_what_happened(
     (tmp_path / "conftest.py").write_text(CONFTEST.format(url=cluster.server.url))
     (tmp_path / "test_failing.py").write_text(FAILING)
     told = run(tmp_path)
-    assert "1 failed, 9 passed" in told, told
+    assert "1 failed, 10 passed" in told, told
     assert re.search(r'succeeded +1 +shop\.remind +\{"user_id":5\}', told), told

@@ -36,7 +36,6 @@ def managed(owner: str) -> Conflict:
     return Conflict(
         f"the job is declared by {owner}",
         hint=f"change it where {owner} declares it; pausing it is a person's",
-        code="managed",
     )
 
 

@@ -1,0 +1,1 @@
+"""Tocsin in other frameworks. Nothing here is imported unless the framework is there."""
