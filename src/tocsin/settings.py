@@ -31,11 +31,17 @@ _BOUNDS: Final = {
     "drain_timeout": (0, 3600),
     "statement_timeout": (0.5, 3600),
     "log_share": (0, 1),
+    "trace_share": (0, 1),
 }
 _CHOICES: Final = {
     "log_format": ("auto", "text", "json"),
     "log_level": ("debug", "info", "warning", "error"),
     "log_attempts": ("off", "failed", "all"),
+}
+_URLS: Final = {
+    "public_url": ("https://", "http://"),
+    "otlp_endpoint": ("http://", "https://"),
+    "database_url": ("postgresql://", "postgres://"),
 }
 
 
@@ -121,6 +127,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     seals."""
     secret_key_file: Path | None = None
     """A file with that key."""
+    otlp_endpoint: str | None = None
+    """Where traces are sent: an OpenTelemetry collector that takes OTLP over HTTP."""
+    trace_share: float = 1.0
+    """Of which share of the executions traces are sent."""
     log_format: str = "auto"
     log_level: str = "info"
     log_attempts: str = "failed"
@@ -205,10 +215,9 @@ def _check(settings: Settings) -> None:
     check_interpreters(settings.script_interpreters, "TOCSIN_SCRIPT_INTERPRETERS")
     for text in settings.name_servers:
         _check_name_server(text)
-    if settings.public_url and not settings.public_url.startswith(("http://", "https://")):
-        raise Refused("a public URL begins with https://", field="TOCSIN_PUBLIC_URL")
-    if settings.database_url and not settings.database_url.startswith(("postgresql://", "postgres://")):
-        raise Refused("a database URL begins with postgresql://", field="TOCSIN_DATABASE_URL")
+    for name, begins in _URLS.items():
+        if (url := getattr(settings, name)) and not url.startswith(begins):
+            raise Refused(f"the URL begins with {begins[0]}", field=_PREFIX + name.upper())
 
 
 def _check_name_server(text: str) -> None:

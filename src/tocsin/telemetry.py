@@ -21,6 +21,7 @@ from tocsin.domain.lifecycle import FINAL
 from tocsin.domain.tally import BOUNDS_MS
 from tocsin.histograms import SpanHistogram
 from tocsin.outage_log import OutageLines, take_over_driver_log
+from tocsin.tracing import Tracing
 
 _LAG_BOUNDS: Final[tuple[Span, ...]] = tuple(
     round(ms * MILLISECOND)
@@ -38,9 +39,13 @@ _TAKEOVER_BOUNDS: Final[tuple[Span, ...]] = tuple(
 class Telemetry:
     """The counters of one process."""
 
-    def __init__(self, roles: Sequence[str] = ("scheduler", "worker")) -> None:
+    def __init__(
+        self, roles: Sequence[str] = ("scheduler", "worker"), tracing: Tracing | None = None
+    ) -> None:
+        """`tracing`: where spans go, if anywhere."""
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._roles = roles
+        self.tracing = tracing
         self.registry = CollectorRegistry()
         self.lag = self._histogram("start_lag_seconds", "From due to started", _LAG_BOUNDS, "queue")
         self.run = self._histogram(

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.api import Answer, InProcessApi, in_process_api
 from tocsin.api.batch_items import arriving
-from tocsin.api.problems import OUTCOME_UNKNOWN
+from tocsin.api.problems import OUTCOME_UNKNOWN, type_of
 from tocsin.domain.errors import OutcomeUnknown, Refused, Unavailable
 from tocsin.store.jobs import JobStore, Keyed
 
@@ -197,7 +197,9 @@ def test_a_batch_that_loses_its_database_says_what_became_of_each_item(
         assert ["id" in item for item in body["items"]] == [True] * 50 + [False] * (len(body["items"]) - 50)
         assert {item["problem"]["status"] for item in body["items"][50:]} == {503}
         unknown = {item["problem"].get("type") for item in body["items"][50:100]}
-        assert unknown == ({OUTCOME_UNKNOWN} if isinstance(error, OutcomeUnknown) else {None})
+        assert unknown == (
+            {OUTCOME_UNKNOWN} if isinstance(error, OutcomeUnknown) else {type_of("unavailable")}
+        )
         assert _batch(api, _items(115), lines=True).json()["created"] == 115
         assert _count(api) == 115
 

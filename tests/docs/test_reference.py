@@ -126,10 +126,11 @@ def test_every_dependency_is_documented_with_a_reason() -> None:
         "In your program": project["project"]["dependencies"],
         "To run the server": project["project"]["optional-dependencies"]["server"],
         "To call gRPC": project["project"]["optional-dependencies"]["grpc"],
+        "To send traces": project["project"]["optional-dependencies"]["otel"],
         "To publish messages": [
             entry
             for extra, entries in project["project"]["optional-dependencies"].items()
-            if extra not in ("server", "grpc")
+            if extra not in ("server", "grpc", "otel")
             for entry in entries
         ],
         "To develop": project["dependency-groups"]["dev"],

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 import tocsin
 from tocsin.db.pool import Database, Record
+from tocsin.db.statements import named, statement
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.failpoints import Failpoints
@@ -180,17 +181,27 @@ class FaultyDatabase(Database):
         )
 
 
-_UNORDERED = {"below", "claim", "due_jobs", "start", "peek"}
+_UNORDERED = {"claim", "due_jobs", "look_below", "overdue", "start", "start_alone"}
 
 
 def name_of(query: str) -> str:
     """A statement's short name, the same whether or not a test has edited its text."""
-    return _NAMES.get(query.splitlines()[0], " ".join(query.split()[:3]))
+    return _NAMES.get(query) or " ".join(query.split()[:3])
+
+
+def know(text: str, name: str) -> None:
+    """A test has edited the text of a statement."""
+    _NAMES[text] = name
 
 
 def _names() -> dict[str, str]:
-    package = Path(tocsin.__file__).parent
-    return {file.read_text().splitlines()[0]: file.stem for file in package.glob("*/sql/*.sql")}
+    root = Path(tocsin.__file__).parents[1]
+    found = {}
+    for file in root.glob("tocsin/**/sql/*.sql"):
+        package = ".".join(file.parents[1].relative_to(root).parts)
+        found[statement(package, file.stem)] = file.stem
+        found[named(package, file.stem).text] = file.stem
+    return found
 
 
 _NAMES = _names()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.simulation.faults import know
 from tests.simulation.test_simulation import run_seed
 from tests.support.postgres import Cluster
 from tocsin.db.statements import Statement, statement
@@ -87,6 +88,7 @@ def take_out(monkeypatch: pytest.MonkeyPatch, edits: dict[str, list[tuple[str, s
         for old, new in edits.get(name, ()):
             assert old in text, f"{name}.sql no longer says {old!r}"
             text = text.replace(old, new)
+        know(text, name)
         return text
 
     def edited_named(known: Statement) -> Statement:
@@ -94,6 +96,7 @@ def take_out(monkeypatch: pytest.MonkeyPatch, edits: dict[str, list[tuple[str, s
         for old, new in edits[known.name]:
             assert old in text, f"{known.name}.sql no longer says {old!r}"
             text = text.replace(old, new)
+        know(text, known.name)
         return known._replace(text=text)
 
     modules: list[Any] = [module for name, module in sys.modules.items() if name.startswith("tocsin.")]

@@ -46,6 +46,8 @@ def test_a_fleet_without_faults_is_never_refused_anything(cluster: Cluster) -> N
     run = run_seed(cluster, 7, faults=0.0)
     assert not run.violations, run
     assert (run.landed, run.refused) == ({}, 0)
+    passed = {f"before {name}" for name in ("claim", "due_jobs", "look", "start", "succeed", "write_plan")}
+    assert passed <= run.passed, "statements have lost their names, and with them the order of their rows"
 
 
 def test_a_seed_repeats_itself(cluster: Cluster) -> None:

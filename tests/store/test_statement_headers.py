@@ -2,6 +2,7 @@
 unsaid."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ FOLDERS = (
 )
 FILES = [file for folder in FOLDERS for file in sorted((SOURCE / folder).glob("*.sql"))]
 LONGEST = 110
+MOST_NUMBERED = 7
+"""Parameters that a statement may tell apart by their numbers."""
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,15 @@ def test_the_callers_of_a_header_are_all_that_use_the_statement(
     file: Path, used_by: dict[str, set[str]]
 ) -> None:
     assert read_header(file.read_text()).callers == used_by.get(file.stem, set())
+
+
+def test_wide_statements_have_named_parameters() -> None:
+    wide = {
+        file.relative_to(SOURCE).as_posix()
+        for file in (*FILES, *SOURCE.rglob("*.py"))
+        if max(map(int, re.findall(r"\$(\d+)", file.read_text())), default=0) > MOST_NUMBERED
+    }
+    assert wide == set()
 
 
 def test_the_indexes_of_the_headers_exist(url: str) -> None:

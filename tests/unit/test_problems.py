@@ -1,14 +1,17 @@
 """Problem documents: what msgspec says about a request, in the words and field names of the API."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from tocsin.api.problems import OUTCOME_UNKNOWN, problem, problem_of, refused_by_decoder
+from tocsin.api.problems import CODES, MORE_CODES, OUTCOME_UNKNOWN, problem, problem_of, refused_by_decoder
 from tocsin.api.wire.jobs import NewJob
 from tocsin.domain.errors import Conflict, NotFound, OutcomeUnknown, Refused, Unauthorized, Unavailable
+from tocsin.domain.schedule import read_schedule
 
 GOOD: dict[str, Any] = {"schedule": "@daily", "target": {"kind": "noop"}}
 
@@ -16,7 +19,7 @@ GOOD: dict[str, Any] = {"schedule": "@daily", "target": {"kind": "noop"}}
 def _refused(body: Any) -> Refused:
     with pytest.raises(msgspec.ValidationError) as error:
         msgspec.json.decode(json.dumps(body).encode(), type=NewJob)
-    return refused_by_decoder(error.value)
+    return refused_by_decoder(error.value, NewJob)
 
 
 @pytest.mark.parametrize(
@@ -106,3 +109,62 @@ def test_an_unknown_outcome_has_a_type_of_its_own_and_is_only_to_be_repeated_wit
         assert "10.0.0.7" not in json.dumps(document)
     assert "retry-after" not in careful.headers
     assert repeatable.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("body", "hint"),
+    [
+        (GOOD | {"run_at": "x"}, 'schedule: {"at": …}'),
+        (GOOD | {"cron_expr": "x"}, 'schedule: {"cron": …}'),
+        (GOOD | {"cronExpression": "x"}, 'schedule: {"cron": …}'),
+        (GOOD | {"timezone": "x"}, "schedule.time_zone"),
+        (GOOD | {"max_retries": 3}, "retry.max_attempts"),
+        (GOOD | {"retryPolicy": {}}, "retry is the retry policy"),
+        (GOOD | {"url": "x"}, '"kind": "http"'),
+        (GOOD | {"prioriti": 1}, "did you mean priority?"),
+        (GOOD | {"schedule": {"timezone": "UTC"}}, "did you mean time_zone?"),
+        (GOOD | {"schedule": [{"cron": "@daily", "tz": "UTC"}]}, "did you mean time_zone?"),
+        (GOOD | {"retry": {"maxRetries": 1}}, "did you mean max_attempts?"),
+        (GOOD | {"retry": {"maxbackoff": 1}}, "did you mean max_backoff?"),
+        (GOOD | {"target": {"kind": "noop", "url": 1}}, "only a target of kind http has it"),
+        (GOOD | {"target": {"kind": "htpp"}}, "did you mean http?"),
+        (GOOD | {"overlap": "Skip"}, "did you mean skip?"),
+        (GOOD | {"overlap": "forbid"}, "possible are allow, skip, queue, collapse, replace"),
+        (GOOD | {"colour": 1}, None),
+    ],
+)
+def test_a_refusal_says_what_may_have_been_meant(body: Any, hint: str | None) -> None:
+    found = _refused(body).hint
+    assert found == hint if hint is None else hint in (found or "")
+
+
+def test_every_problem_has_a_code_that_is_documented() -> None:
+    api = (Path(__file__).parents[2] / "docs" / "api.md").read_text().split("### Codes")[1].split("\n### ")[0]
+    assert set(re.findall(r"^\| `(\w+)`", api, re.MULTILINE)) == {*CODES.values(), *MORE_CODES}
+    assert json.loads(problem(404, "x").body) | {"detail": ""} == {
+        "title": "Not found",
+        "status": 404,
+        "detail": "",
+        "type": "urn:tocsin:problem:not-found",
+        "code": "not_found",
+    }
+    assert (
+        json.loads(problem_of(Conflict("x", code="name_taken")).body)["type"]
+        == "urn:tocsin:problem:name-taken"
+    )
+    assert (_refused({}).code, _refused(GOOD | {"x": 1}).code) == ("missing_field", "unknown_field")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("now", '{"now": true}'),
+        ("every 5m", '{"every": "5m"}'),
+        ("90s", '{"every": "90s"}'),
+        ("in 2h", '{"in": "2h"}'),
+    ],
+)
+def test_a_bare_word_of_other_schedulers_is_explained(text: str, hint: str) -> None:
+    with pytest.raises(Refused) as refused:
+        read_schedule(text, 0)
+    assert hint in (refused.value.hint or "")

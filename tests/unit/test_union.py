@@ -37,6 +37,25 @@ def test_parts_keep_their_own_zones_windows_and_dst() -> None:
     assert found == [parse_instant(text, "") for text in expected]
 
 
+def test_a_zone_beside_a_union_is_that_of_its_parts_that_name_none() -> None:
+    union = Schedule(
+        any_of=(
+            Schedule(cron="0 9 * * *"),
+            Schedule(cron="0 9 * * *", time_zone="UTC"),
+            Schedule(every="1d"),
+        ),
+        time_zone="Asia/Tokyo",
+    )
+    read = read_schedule(union, NOON)
+    assert (read.time_zone, [part.time_zone for part in read.any_of or ()]) == (
+        None,
+        ["Asia/Tokyo", "UTC", None],
+    )
+    assert read_schedule(read, NOON) == read
+    with pytest.raises(Refused, match="only applies to cron"):
+        read_schedule(Schedule(any_of=(Schedule(every="1d"),), time_zone="Asia/Tokyo"), NOON)
+
+
 def test_a_union_ends_when_its_last_part_does() -> None:
     parts: list[Schedule | str] = [
         Schedule(every="1h", ends_at="2031-05-05T14:00:00Z"),

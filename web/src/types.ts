@@ -1055,6 +1055,7 @@ export interface Problem {
   status: number;
   detail: string;
   type: string;
+  code: string;
   field: string | null;
   hint: string | null;
   request_id: string | null;

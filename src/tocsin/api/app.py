@@ -234,7 +234,7 @@ def _decode(decode: Callable[[bytes], Any], raw: bytes, *, required: bool, nul: 
         body = decode(raw)
         place = _place_of_nul(msgspec.json.decode(raw)) if b"\\u0000" in raw and not nul else None
     except msgspec.ValidationError as error:
-        raise refused_by_decoder(error) from None
+        raise refused_by_decoder(error, getattr(getattr(decode, "__self__", None), "type", None)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _BadJson(f"the body is not valid JSON: {error}") from None
     except RecursionError:

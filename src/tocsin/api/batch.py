@@ -227,7 +227,7 @@ class _Batch:
         try:
             new = _decode(raw)
         except msgspec.ValidationError as error:
-            raise refused_by_decoder(error) from None
+            raise refused_by_decoder(error, wire.NewJob) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Refused(f"not valid JSON: {error}") from None
         if b"\\u0000" in raw:

@@ -310,7 +310,9 @@ async def _create(
     for step, job in zip(steps, jobs, strict=True):
         name = step.shown.name
         if job.id in refused:
-            taken = document_of(Conflict(f"a job named {name!r} was created meanwhile", field="name"))
+            taken = document_of(
+                Conflict(f"a job named {name!r} was created meanwhile", field="name", code="name_taken")
+            )
             done[name] = wire.DeclaredJob(name, "refused", problem=taken)
         else:
             done[name] = replace(step.shown, id=job_text(job.id))

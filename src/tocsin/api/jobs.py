@@ -29,14 +29,17 @@ from tocsin.api.wire.executions import Execution, ExecutionPage, JobExecutionPla
 from tocsin.api.wire.pages import decode_cursor, encode_cursor
 from tocsin.api.wire.stats import Count
 from tocsin.domain.errors import Conflict, NotFound, OutcomeUnknown, Refused, Stale, Unavailable
-from tocsin.domain.ids import job_text, parse_job_text
+from tocsin.domain.ids import ExecutionKey, execution_text, job_text, parse_job_text
+from tocsin.domain.instant import Instant
 from tocsin.domain.job import MAX_NAME, Definition, check_text
 from tocsin.domain.job_order import SORTS
 from tocsin.domain.keys import Scope
 from tocsin.domain.target import KINDS
 from tocsin.store.job_listing import JobFilter, JobPlace
+from tocsin.store.jobs import NewJob
 from tocsin.store.repeats import Once, Repeated
 from tocsin.store.stats import OVERDUE
+from tocsin.tracing import Tracing
 
 _STATES = ("active", "paused", "completed", "cancelled")
 _TRIES = 5
@@ -81,7 +84,18 @@ async def create(call: Call) -> Reply:
             return _repeated(first)
     context.telemetry.created.inc()
     tell_created(call, answer.id, definition.kind)
+    if context.telemetry.tracing is not None:
+        _trace(call, job, context.telemetry.tracing, now)
     return _tagged(answer)
+
+
+def _trace(call: Call, job: NewJob, tracing: Tracing, began: Instant) -> None:
+    """The creation as a part of the caller's trace. A one-off's execution is known already."""
+    once = job.definition.kind == "once"
+    execution = execution_text(ExecutionKey(job.id, job.fire_at)) if once else None
+    tracing.created(
+        call.headers.get("traceparent"), job_text(job.id), execution, began, call.context.clock.now()
+    )
 
 
 async def list_jobs(call: Call) -> wire.JobPage:

@@ -20,15 +20,21 @@ class TocsinError(Exception):
 
 
 class Refused(TocsinError):
-    """The request cannot be honoured as written. `field` names the culprit, `hint` a way out."""
+    """The request cannot be honoured as written. `field` names the culprit, `hint` a way out; `code` says
+    which refusal it is, where programs need more than the status."""
 
     status = 422
+    code: str | None = None
 
-    def __init__(self, detail: str, *, field: str | None = None, hint: str | None = None) -> None:
+    def __init__(
+        self, detail: str, *, field: str | None = None, hint: str | None = None, code: str | None = None
+    ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.field = field
         self.hint = hint
+        if code is not None:
+            self.code = code
 
 
 class NotFound(Refused):
@@ -46,6 +52,8 @@ class Conflict(Refused):
 class Unreadable(Conflict):
     """What is stored cannot be read by this process: a newer version wrote it, or a key is not here. Others
     may read it."""
+
+    code = "unreadable"
 
 
 class Stale(Refused):

@@ -56,6 +56,7 @@ class OverLimit(Refused):
     """A tenant's limit stands in the way. `limit` names it."""
 
     status = 409
+    code = "limit_reached"
 
     def __init__(self, limit: str, detail: str, *, field: str | None = None, hint: str | None = None) -> None:
         super().__init__(f"{detail} (limit {limit})", field=field, hint=hint)

@@ -5,6 +5,7 @@ function from an instant to the next fire time strictly after it. Rules hold no 
 it is; the cursor in the database and `planning` decide what to do with their answers.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Annotated, Final, Protocol
@@ -41,6 +42,8 @@ MIN_INTERVAL: Final = SECOND
 MAX_RULES: Final = 16
 MAX_FIRES: Final = 1_000_000_000
 _RECURRING: Final = ("every", "cron", "any_of")
+_AT_ONCE: Final = ("now", "immediately", "asap", "once")
+_SPAN_WORDS: Final = re.compile(r"(every|each|in|after|@every)? *([0-9][0-9.]*(?:ms|s|m|h|d|w)[0-9a-z.]*)")
 _ONE_OFF: Final = ("at", "in", "now")
 
 
@@ -250,8 +253,26 @@ def _read_written(written: "Written", now: Instant) -> Schedule:
     if isinstance(written, list):
         return Schedule(any_of=_read_union(written, now))
     if written.any_of is not None:
-        return msgspec.structs.replace(written, any_of=_read_union(written.any_of, now))
+        return _zone_passed_on(msgspec.structs.replace(written, any_of=_read_union(written.any_of, now)))
     return written
+
+
+def _zone_passed_on(union: Schedule) -> Schedule:
+    """A zone beside `any_of` is that of the cron schedules in it that name none, and so is `dst`. It stays
+    beside them where it also says which days are excluded."""
+    parts = union.any_of or ()
+    if not any(part.cron is not None for part in parts):
+        return union
+    passed = tuple(
+        msgspec.structs.replace(
+            part, time_zone=part.time_zone or union.time_zone, dst=union.dst if part.dst is None else part.dst
+        )
+        if part.cron is not None
+        else part
+        for part in parts
+    )
+    kept = union.time_zone if union.exclude is not None and union.exclude.dates else None
+    return msgspec.structs.replace(union, any_of=passed, time_zone=kept, dst=None)
 
 
 def _read_union(parts: Sequence["Schedule | str"], now: Instant) -> tuple[Schedule, ...]:
@@ -273,6 +294,16 @@ def _read_union(parts: Sequence["Schedule | str"], now: Instant) -> tuple[Schedu
 
 def _read_bare(text: str) -> Schedule:
     """A bare string is an instant when it looks like a date, else a cron expression."""
+    word = text.strip().lower()
+    if word in _AT_ONCE:
+        raise Refused(f"{text[:20]!r} is no schedule by itself", field="schedule", hint='write {"now": true}')
+    if span := _SPAN_WORDS.fullmatch(word):
+        name = "in" if span[1] in ("in", "after") else "every"
+        raise Refused(
+            f"{text[:40]!r} is neither an instant nor a cron expression",
+            field="schedule",
+            hint=f'write {{"{name}": "{span[2][:20]}"}}',
+        )
     if len(text) > 10 and text[:4].isdigit() and text[4] == "-":
         return Schedule(at=text)
     return Schedule(cron=text)

@@ -19,6 +19,7 @@ from tocsin.domain.errors import Unavailable
 from tocsin.failpoints import Failpoints
 from tocsin.settings import Settings
 from tocsin.telemetry import Telemetry
+from tocsin.tracing import open_tracing
 
 _log = structlog.get_logger()
 
@@ -31,12 +32,13 @@ class Process:
         self.roles = roles
         self.presence = Presence(url)
         self.clock = DatabaseClock()
-        self.telemetry = Telemetry(roles)
+        self.name = f"{platform.node()}:{os.getpid()}"
+        tracing = open_tracing(settings.otlp_endpoint, settings.trace_share, self.name)
+        self.telemetry = Telemetry(roles, tracing)
         self.presence.on_call(self.telemetry.note_call)
         self.failpoints = Failpoints.from_text(settings.failpoints)
         self.runs_scripts = False
         """Whether scripts are allowed here and their sandbox stands."""
-        self.name = f"{platform.node()}:{os.getpid()}"
         self._closing: list[Callable[[], Awaitable[object]]] = []
 
     async def open(self, purpose: str, *, size: int, pinned: bool = False) -> Database:
@@ -59,6 +61,8 @@ class Process:
         """Let go of everything that was opened, the last first."""
         while self._closing:
             await self._closing.pop()()
+        if self.telemetry.tracing is not None:
+            await asyncio.to_thread(self.telemetry.tracing.close)
 
 
 def stop_on_signals() -> asyncio.Event:

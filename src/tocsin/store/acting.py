@@ -16,6 +16,7 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.pool import Database, Record, Session, Within, columns
+from tocsin.db.statements import named
 from tocsin.domain.audit import SYSTEM, Origin
 from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Conflict, Refused, Unavailable
@@ -45,6 +46,7 @@ from tocsin.store.executions import ExecutionStore, hold_executions
 from tocsin.store.operations import STORED_BATCH, forget_things, note
 from tocsin.store.statements import sql
 
+_WRITE_PROGRESS = named("tocsin.store", "write_progress")
 _AT_A_LOOK: Final = 1_000
 _FOR_OUTCOMES: Final[Span] = 500 * MILLISECOND
 _AFTER_TROUBLE: Final[Span] = 30 * SECOND
@@ -231,19 +233,20 @@ class Acting:
         if over:
             progress.state, progress.state_reason = "completed", None
         await session.execute(
-            sql("write_progress"),
-            progress.id,
-            progress.state,
-            progress.state_reason,
-            at.position,
-            progress.done,
-            progress.succeeded,
-            progress.failed,
-            at.step,
-            at.step_failed,
-            at.recent,
-            msgspec.json.encode(progress.errors).decode(),
-            now + (acted * pace if acted else _FOR_OUTCOMES),
+            *_WRITE_PROGRESS.given(
+                id=progress.id,
+                state=progress.state,
+                state_reason=progress.state_reason,
+                position=at.position,
+                done=progress.done,
+                succeeded=progress.succeeded,
+                failed=progress.failed,
+                step=at.step,
+                step_failed=at.step_failed,
+                recent=at.recent,
+                errors=msgspec.json.encode(progress.errors).decode(),
+                resume_at=now + (acted * pace if acted else _FOR_OUTCOMES),
+            )
         )
         if over:
             await forget_things(session, progress.id)

@@ -15,7 +15,9 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.conditions import Conditions
-from tocsin.db.pool import Database, Record, Session, columns
+from tocsin.db.pool import Database, Record, Session
+from tocsin.db.rows import arrays
+from tocsin.db.statements import named
 from tocsin.domain.audit import SYSTEM, Mask, Origin
 from tocsin.domain.cells import CELL
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text, parse_job_text
@@ -23,6 +25,17 @@ from tocsin.domain.instant import MILLISECOND, MINUTE, Instant
 from tocsin.store.statements import sql
 
 JOBS_CREATED: Final = "job.create_batch"
+_WRITE = named("tocsin.store", "write_audit")
+_COLUMNS: Final = (
+    "tenant_ids",
+    "actors",
+    "actions",
+    "objects",
+    "befores",
+    "afters",
+    "request_ids",
+    "addresses",
+)
 _JOB: Final = "job:"
 _JOB_COLUMNS: Final = (
     "SELECT kind, name, description, tags, queue, priority, schedule, target, policies, state, state_reason, version"
@@ -138,7 +151,7 @@ async def write_audit(session: Session, entries: Sequence[Entry]) -> None:
         )
         for entry in entries
     ]
-    await session.execute(sql("write_audit"), *columns(rows, 8))
+    await session.execute(*_WRITE.given(**arrays(_COLUMNS, rows)))
 
 
 class Watch:

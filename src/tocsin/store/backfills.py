@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.pool import Database, Record, Session
+from tocsin.db.statements import named
 from tocsin.db.turns import pass_turns
 from tocsin.domain.backfill import Mode, Order, fires_of, next_step
 from tocsin.domain.cells import CELL
@@ -22,6 +23,7 @@ from tocsin.store.repeats import Once, take_key
 from tocsin.store.statements import sql
 from tocsin.store.unread import Unread
 
+_DEFINE = named("tocsin.store", "define_backfill")
 _IDLE: Final[Span] = SECOND
 _UNREAD_PAUSE: Final[Span] = 30 * SECOND
 _COLUMNS: Final = """
@@ -53,19 +55,18 @@ class BackfillStore:
         """Write a backfill down; a scheduler takes it from there."""
         async with self._database.transaction() as session:
             row = await session.fetchrow(
-                "INSERT INTO backfills (tenant_id, cell, job_id, shard, schedule, range_from, range_to, mode, direction, pace,"
-                " max_parallel, total) SELECT $1, cell, id, shard, schedule, $3, $4, $5, $6, $7, $8, $9 FROM jobs"
-                " WHERE cell = $10 AND id = $2 AND tenant_id = $1 RETURNING id, pg_notify('tocsin', 'backfill')",
-                tenant_id,
-                job_id,
-                new.start,
-                new.end,
-                new.mode,
-                new.order,
-                new.pace,
-                new.max_parallel,
-                total,
-                CELL,
+                *_DEFINE.given(
+                    tenant_id=tenant_id,
+                    cell=CELL,
+                    job_id=job_id,
+                    range_from=new.start,
+                    range_to=new.end,
+                    mode=new.mode,
+                    direction=new.order,
+                    pace=new.pace,
+                    max_parallel=new.max_parallel,
+                    total=total,
+                )
             )
             if row is None:
                 raise no_job(job_id)

@@ -23,7 +23,9 @@ class ConnectionStore:
             *_values(tenant_id, name, connection),
         )
         if row is None:
-            raise Conflict(f"there is a connection {name!r}", field="name", hint="PUT replaces it")
+            raise Conflict(
+                f"there is a connection {name!r}", field="name", hint="PUT replaces it", code="name_taken"
+            )
         return row
 
     async def put(self, tenant_id: int, name: str, connection: Connection) -> Record:

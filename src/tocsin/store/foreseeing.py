@@ -9,6 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from tocsin.db.pool import Database, Record, columns
+from tocsin.db.rows import arrays
+from tocsin.db.statements import named
 from tocsin.domain.blackout import Range
 from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Unreadable
@@ -18,6 +20,8 @@ from tocsin.domain.stored_job import read_schedule
 from tocsin.store.calendars import ranges_by_calendar
 from tocsin.store.statements import sql
 
+_WRITE_GROUPS = named("tocsin.store", "write_forecast_groups")
+_GROUP_COLUMNS: Final = ("tenant_ids", "places", "queues", "schedules", "numbers", "job_ids", "names")
 _MOST_JOBS: Final = 100_000
 """Of a shard, that are read."""
 _MOST_GROUPS: Final = 30
@@ -106,7 +110,8 @@ class Foreseeing:
                 await session.execute(f"DELETE FROM {table} WHERE shard = $1", of)  # noqa: S608
             days = [row for key, minutes in foreseen.minutes.items() for row in _days(*key, minutes)]
             await session.execute(sql("write_forecasts"), of, *columns(days, 5))
-            await session.execute(sql("write_forecast_groups"), of, *columns(_largest(shard.items), 7))
+            groups = arrays(_GROUP_COLUMNS, _largest(shard.items))
+            await session.execute(*_WRITE_GROUPS.given(shard=of, **groups))
         return True
 
     async def note_look(self, leases: dict[int, int], now: Instant) -> None:

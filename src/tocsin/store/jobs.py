@@ -7,7 +7,9 @@ from uuid import UUID
 
 import msgspec
 
-from tocsin.db.pool import Database, Record, Session, acting_tenants, columns
+from tocsin.db.pool import Database, Record, Session, acting_tenants
+from tocsin.db.rows import arrays
+from tocsin.db.statements import named
 from tocsin.domain.audit import Origin
 from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Conflict, NotFound, Refused
@@ -22,7 +24,29 @@ TAG_SEPARATOR: Final = "\x1f"
 _NEAR: Final = 2_500 * MILLISECOND
 _FIRST_ANSWER: Final = "SELECT request_hash, answer FROM idempotency WHERE tenant_id = $1 AND key = $2"
 _NOBODY: Final = (None, None, None)
-_NULLABLE: Final = frozenset({4, 5, 6, 13, 14, 15, 16, 17})  # of the columns that `define_jobs` takes
+_DEFINE = named("tocsin.store", "define_jobs")
+_ORIGIN: Final = ("actors", "request_ids", "addresses")
+_COLUMNS: Final = (
+    "ids",
+    "tenant_ids",
+    "shards",
+    "kinds",
+    "names",
+    "descriptions",
+    "tags",
+    "queues",
+    "priorities",
+    "schedules",
+    "targets",
+    "policies",
+    "fire_ats",
+    "due_ats",
+    "start_bys",
+    *_ORIGIN,
+    "created_ats",
+)
+"""What `define_jobs` takes of each job."""
+_NULLABLE: Final = frozenset({"names", "descriptions", "tags", "due_ats", "start_bys", *_ORIGIN})
 
 
 class NewJob(msgspec.Struct, frozen=True):
@@ -159,14 +183,17 @@ class _TakenNames(Exception):
 async def _define(
     session: Session, jobs: Sequence[NewJob], now: Instant, *, one_request: bool = False
 ) -> set[UUID]:
-    values = columns([_row(job, now) for job in jobs], 19)
-    values = [_shortened(column, nullable=place in _NULLABLE) for place, column in enumerate(values)]
-    origin = [column[:1] for column in values[15:18]] if one_request else values[15:18]
+    given = arrays(_COLUMNS, [_row(job, now) for job in jobs])
+    given = {name: _shortened(column, nullable=name in _NULLABLE) for name, column in given.items()}
+    if one_request:
+        given |= {name: given[name][:1] for name in _ORIGIN}
     # A request's own tenant, so that the policies judge the jobs by it; the jobs' tenants where many share a
     # batch.
     tenants = acting_tenants() or ",".join(map(str, sorted({job.tenant_id for job in jobs})))
     rows = await session.fetch(
-        sql("define_jobs"), CELL, *values[:15], _notice(jobs, now), tenants, *origin, values[18], one_request
+        *_DEFINE.given(
+            cell=CELL, **given, notice=_notice(jobs, now), tenants=tenants, one_request=one_request
+        )
     )
     return {row["id"] for row in rows if row["id"] is not None}
 
@@ -205,7 +232,7 @@ def _same_request(row: Record, request_hash: bytes) -> str:
 
 def name_taken(definition: Definition) -> Conflict:
     """The answer for a recurring job whose name is in use."""
-    return Conflict(f"a recurring job named {definition.name!r} exists", field="name")
+    return Conflict(f"a recurring job named {definition.name!r} exists", field="name", code="name_taken")
 
 
 def _row(job: NewJob, now: Instant) -> tuple[Any, ...]:

@@ -13,12 +13,14 @@ import msgspec
 
 from tocsin.db.migrations import newest_known
 from tocsin.db.pool import Database, Record
+from tocsin.db.statements import named
 from tocsin.domain.errors import OwnershipLost
 from tocsin.domain.fleet_changes import Fleet, Lease, Member
 from tocsin.domain.instant import Instant, Span
 from tocsin.store.statements import sql
 
 # A node that has not been seen for this many ttls is no longer listed.
+_REGISTER = named("tocsin.store", "register_node")
 _FORGET_AFTER: Final = 30
 
 
@@ -77,19 +79,16 @@ class LeaseStore:
         each id is random, and the whole stays below 2**53, which is what readers of JSON can tell apart.
         """
         row = await self._database.one(
-            "INSERT INTO nodes (id, name, roles, version, expires_at, schema, queues, routes)"
-            " VALUES (coalesce($5, nextval('node_ids') << 24 | floor(random() * (1 << 24))::bigint), $1, $2, $3,"
-            " tocsin_now() + $4::interval, $6, $7, $8)"
-            " ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at"
-            " RETURNING id, pg_notify('tocsin', 'shards')",
-            name,
-            list(roles),
-            version,
-            self._ttl,
-            node_id,
-            self._newest,
-            list(queues),
-            list(routes),
+            *_REGISTER.given(
+                node_id=node_id,
+                name=name,
+                roles=list(roles),
+                version=version,
+                ttl=self._ttl,
+                newest=self._newest,
+                queues=list(queues),
+                routes=list(routes),
+            )
         )
         return int(row["id"])
 

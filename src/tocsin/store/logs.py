@@ -1,16 +1,32 @@
 """What attempts logged, kept with the execution and dropped by the day like history."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from tocsin.db.pool import Database, Record
+from tocsin.db.rows import arrays
+from tocsin.db.statements import named
 from tocsin.domain.cells import CELL
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import Instant
 from tocsin.domain.logs import kept_of
 from tocsin.domain.protocol import LogLine
 from tocsin.store.statements import sql
+
+_APPEND = named("tocsin.store", "append_logs")
+_COLUMNS: Final = (
+    "job_ids",
+    "fire_ats",
+    "tokens",
+    "seqs",
+    "ats",
+    "levels",
+    "messages",
+    "fields",
+    "totals",
+)
 
 
 class Logged(msgspec.Struct, frozen=True):
@@ -46,9 +62,7 @@ class LogStore:
             for line in kept_of(one.lines, *so_far.get(place, (0, 0)), now)
         ]
         if kept:
-            await self._database.execute(
-                sql("append_logs"), CELL, *(list(column) for column in zip(*kept, strict=True))
-            )
+            await self._database.execute(*_APPEND.given(cell=CELL, **arrays(_COLUMNS, kept)))
 
     async def read(
         self, tenant_id: int, key: ExecutionKey, after: tuple[int, int], limit: int

@@ -19,6 +19,8 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.pool import Database, Record, Session, columns
+from tocsin.db.rows import arrays
+from tocsin.db.statements import named
 from tocsin.db.turns import pass_turns
 from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Unreadable
@@ -32,6 +34,8 @@ from tocsin.store.statements import sql
 
 MOST_AT_ONCE: Final = 5000
 """Of one job: more than any policy keeps, so that each step decides some."""
+_DECIDE = named("tocsin.store", "decide_missed")
+_COLUMNS: Final = ("job_ids", "fire_ats", "reasons", "waits", "graces")
 _MOST_PER_STEP: Final = 20_000
 
 Decision = tuple[UUID, Late | Dropped, Misfire]
@@ -93,9 +97,9 @@ async def write_decisions(session: Session, decisions: Iterable[Decision]) -> tu
     rows = sorted((_row(*decision) for decision in decisions), key=lambda row: row[:2])
     if not rows:
         return 0, 0
-    job_ids, fire_ats, *decided = columns(rows, 5)
-    await session.execute(sql("hold_missed"), CELL, job_ids, fire_ats)
-    done = await session.fetchrow(sql("decide_missed"), CELL, job_ids, fire_ats, *decided, CATCH_UP_PRIORITY)
+    given = arrays(_COLUMNS, rows)
+    await session.execute(sql("hold_missed"), CELL, given["job_ids"], given["fire_ats"])
+    done = await session.fetchrow(*_DECIDE.given(cell=CELL, **given, catch_up_priority=CATCH_UP_PRIORITY))
     assert done is not None  # noqa: S101 - it always returns a row
     await pass_turns(session, CELL, done["passed_on"] or ())
     return done["late"], done["dropped"]

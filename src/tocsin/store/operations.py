@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.pool import Database, Record, Session, columns
+from tocsin.db.statements import named
 from tocsin.domain.audit import Origin
 from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Conflict, NotFound, Refused
@@ -24,6 +25,7 @@ from tocsin.store.statements import sql
 
 STORED_BATCH: Final = 500
 """Ids in a row of operation_batches."""
+_INSERT = named("tocsin.store", "insert_operation")
 _MOST_AT_ONCE: Final = 20
 _SAMPLE: Final = 10
 _NO_JOB: Final = UUID(int=0)
@@ -201,19 +203,19 @@ async def _check_room(session: Session, tenant_id: int) -> None:
 
 async def _insert(session: Session, tenant_id: int, new: NewOperation, now: Instant, origin: Origin) -> int:
     row: Any = await session.fetchrow(
-        "INSERT INTO operations (tenant_id, action, things, filter, reason, pace, steps, stop_share, stop_of, resume_at,"
-        " created_by) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id",
-        tenant_id,
-        new.do,
-        new.of,
-        None if new.filter is None else msgspec.json.encode(new.filter).decode(),
-        new.reason,
-        new.pace,
-        list(new.steps),
-        new.stop_at and new.stop_at.share,
-        new.stop_at and new.stop_at.of,
-        now,
-        origin.actor,
+        *_INSERT.given(
+            tenant_id=tenant_id,
+            action=new.do,
+            things=new.of,
+            filter=None if new.filter is None else msgspec.json.encode(new.filter).decode(),
+            reason=new.reason,
+            pace=new.pace,
+            steps=list(new.steps),
+            stop_share=new.stop_at and new.stop_at.share,
+            stop_of=new.stop_at and new.stop_at.of,
+            resume_at=now,
+            created_by=origin.actor,
+        )
     )
     return int(row["id"])
 

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 
-from tocsin.db.pool import Database, Session, columns
+from tocsin.db.pool import Database, Record, Session
+from tocsin.db.rows import arrays
+from tocsin.db.statements import named
 from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Unreadable
 from tocsin.domain.instant import Instant, format_instant, parse_span
@@ -20,8 +22,21 @@ from tocsin.domain.schedule import Schedule
 from tocsin.domain.stored_job import read_policies, read_schedule
 from tocsin.store.calendars import Calendars, ranges_by_calendar
 from tocsin.store.misfires import decisions_of, missed_executions, write_decisions
-from tocsin.store.statements import sql
 from tocsin.store.unread import Unread
+
+FIRE_COLUMNS: Final = ("fire_ats", "due_ats", "waits", "late", "start_bys", "graces")
+"""What statements that plan take of each fire."""
+_DUE = named("tocsin.store", "due_jobs")
+_WRITE = named("tocsin.store", "write_plan")
+_MOVE_COLUMNS: Final = (
+    "tenant_ids",
+    "job_ids",
+    "job_shards",
+    "expected",
+    "versions",
+    "cursors",
+    "numbers_of_fires",
+)
 
 
 class DueJob(msgspec.Struct, frozen=True):
@@ -65,14 +80,23 @@ class PlanStore:
         """Jobs of these shards whose cursor is not beyond `until`, earliest first in each shard; but those
         whose cursor lies before `live_from` have missed something already, and come after all others, if at
         all. What this version cannot read is noted in `unread`, and passed over by the next looks."""
-        passed_over = self.unread.passed_over(until)
+        unread_ids, unread_versions = self.unread.passed_over(until)
         rows = await self._database.fetch(
-            sql("due_jobs"), CELL, list(shards), until, per_shard, live_from, late, *passed_over
+            *_DUE.given(
+                cell=CELL,
+                shards=list(shards),
+                until=until,
+                per_shard=per_shard,
+                live_from=live_from,
+                late=late,
+                unread_ids=unread_ids,
+                unread_versions=unread_versions,
+            )
         )
         due = []
         for row in rows:
             try:
-                due.append(_due_job(*row))
+                due.append(_due_job(row))
             except Unreadable as error:
                 self.unread.note(row["id"], row["version"], error.detail, until)
         return due
@@ -114,21 +138,21 @@ class PlanStore:
     ) -> tuple[Written, list[UUID]]:
         """Returns also which of the jobs that are `behind` moved."""
         shards = sorted({job.shard for job, _ in plans})
-        moves = columns([_move(job, plan) for job, plan in plans], 7)
-        *fires, graces = columns([_fire_row(job, fire) for job, plan in plans for fire in plan.fires], 8)
+        moves = arrays(_MOVE_COLUMNS, [_move(job, plan) for job, plan in plans])
+        fires = [_fire_row(job, fire) for job, plan in plans for fire in plan.fires]
         row = await session.fetchrow(
-            sql("write_plan"),
-            CELL,
-            self._node_id,
-            shards,
-            [leases[shard] for shard in shards],
-            *moves,
-            *fires,
-            _skips(plans),
-            wake,
-            CATCH_UP_PRIORITY,
-            graces,
-            behind,
+            *_WRITE.given(
+                cell=CELL,
+                node_id=self._node_id,
+                shards=shards,
+                epochs=[leases[shard] for shard in shards],
+                **moves,
+                **arrays(("fire_tenant_ids", "fire_job_ids", *FIRE_COLUMNS), fires),
+                skips=_skips(plans),
+                wake=wake,
+                catch_up_priority=CATCH_UP_PRIORITY,
+                behind=behind,
+            )
         )
         assert row is not None  # noqa: S101 - it always returns a row
         return Written(row["own"], row["moved"], row["planned"]), row["moved_late"] or []
@@ -153,7 +177,7 @@ def _fire_row(job: DueJob, fire: Fire) -> tuple[Any, ...]:
 
 
 def fire_columns(fire: Fire, policies: Policies) -> tuple[Any, ...]:
-    """A fire of a recurring job as statements read it."""
+    """A fire of a recurring job as statements read it, by `FIRE_COLUMNS`."""
     wait = timedelta(microseconds=fire.wait)
     grace = timedelta(microseconds=parse_span(policies.misfire.grace, "misfire.grace"))
     return fire.at, fire.due_at, wait, fire.late, policies.start_by(fire.due_at), grace
@@ -169,23 +193,14 @@ def _skips(plans: Sequence[tuple[DueJob, Plan]]) -> str:
     ).decode()
 
 
-def _due_job(
-    job_id: UUID,
-    shard: int,
-    tenant_id: int,
-    cursor: Instant,
-    version: int,
-    fire_count: int,
-    schedule: str,
-    policies: str,
-) -> DueJob:
+def _due_job(row: Record) -> DueJob:
     return DueJob(
-        job_id,
-        shard,
-        tenant_id,
-        cursor,
-        version,
-        fire_count,
-        read_schedule(schedule),
-        read_policies(policies),
+        row["id"],
+        row["shard"],
+        row["tenant_id"],
+        row["next_fire_at"],
+        row["version"],
+        row["fire_count"],
+        read_schedule(row["schedule"]),
+        read_policies(row["policies"]),
     )

@@ -107,4 +107,6 @@ class RepeatStore:
 
 def used_otherwise() -> Refused:
     """The answer for a key that came with another request before."""
-    return Refused("the key was used for another request", field="idempotency_key")
+    return Refused(
+        "the key was used for another request", field="idempotency_key", code="idempotency_key_reused"
+    )

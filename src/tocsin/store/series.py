@@ -13,6 +13,7 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.pool import Database, Record
+from tocsin.db.statements import named
 from tocsin.domain.cells import CELL
 from tocsin.domain.instant import DAY, HOUR, SECOND, Instant, Span
 from tocsin.domain.tally import BINS, FLEET, FLEET_STEP, LONG_STEP, TENANT_STEP, added
@@ -21,6 +22,7 @@ from tocsin.store.statements import sql
 MOST_BUCKETS: Final = 400
 BEHIND_S: Final = 10
 """At most so many seconds are tallies behind, while their writers are well."""
+_OF_JOB = named("tocsin.store", "series_of_job")
 _MOST_EXACT: Final = 5_000
 _MOST_OF_JOB: Final = 20_000
 _MOST_TENANTS: Final = 200
@@ -112,8 +114,17 @@ class SeriesStore:
         step = asked.stepping(SECOND)
         since = asked.since - asked.since % step
         rows = await self._database.fetch(
-            sql("series_of_job"), CELL, job_id, tenant_id, since, asked.until, _interval(step), _MOST_OF_JOB, asked.group
-        )  # fmt: skip
+            *_OF_JOB.given(
+                cell=CELL,
+                job_id=job_id,
+                tenant_id=tenant_id,
+                since=since,
+                until=asked.until,
+                step=_interval(step),
+                most=_MOST_OF_JOB,
+                group_by=asked.group,
+            )
+        )
         whole = not rows or rows[0]["rows"] < _MOST_OF_JOB
         return _laid_out(rows, asked, step, covers_from=None if whole else rows[0]["since"])
 

@@ -10,7 +10,9 @@ from typing import Final
 
 import msgspec
 
-from tocsin.db.pool import Database, columns
+from tocsin.db.pool import Database
+from tocsin.db.rows import arrays
+from tocsin.db.statements import named
 from tocsin.domain.instant import HOUR, MINUTE, SECOND, Instant, Span
 from tocsin.domain.tally import trimmed
 from tocsin.store.statements import sql
@@ -19,6 +21,8 @@ KEEPER: Final = 0
 """The node id of the scheduler that counts what did not succeed, whichever it is."""
 REBUILT: Final = -1
 _BATCH: Final = 1000
+_WRITE = named("tocsin.store", "write_tallies")
+_COLUMNS: Final = ("tenant_ids", "steps", "buckets", "queues", "states", "counts", "lags", "runs")
 _SLICE: Final = 10 * MINUTE
 
 
@@ -46,7 +50,7 @@ class TallyStore:
         """Write rows whole, as they are now."""
         for begin in range(0, len(tallies), _BATCH):
             rows = [_row(tally) for tally in tallies[begin : begin + _BATCH]]
-            await self._database.execute(sql("write_tallies"), self._node_id, *columns(rows, 8))
+            await self._database.execute(*_WRITE.given(node_id=self._node_id, **arrays(_COLUMNS, rows)))
 
     async def count_unsuccessful(self, since: Instant, until: Instant) -> None:
         """Count what ended without success from the minute of `since` on."""

@@ -12,12 +12,14 @@ from typing import Final
 import msgspec
 
 from tocsin.db.pool import Database, Record
+from tocsin.db.statements import named
 from tocsin.domain.errors import NotFound
 from tocsin.domain.ids import worker_text
 from tocsin.domain.instant import Instant, Span
 from tocsin.domain.protocol import NewWorker
 
 LEASES_UNTIL_GONE: Final = 3
+_REGISTER = named("tocsin.store", "register_worker")
 _COLUMNS: Final = (
     "id, tenant_id, name, app, revision, sdk, queues, tasks, capacity, running, started_at, seen_at,"
     " (extract(epoch FROM lease) * 1000000)::bigint AS lease,"
@@ -43,19 +45,19 @@ class WorkerStore:
         """Write down a worker. Returns its number, which nobody can guess."""
         worker_id = secrets.randbits(63)
         await self._database.execute(
-            "INSERT INTO workers (id, tenant_id, key_id, name, app, revision, sdk, queues, tasks, capacity, lease)"
-            " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
-            worker_id,
-            tenant_id,
-            key_id,
-            new.name,
-            new.app,
-            new.revision,
-            new.sdk,
-            list(dict.fromkeys(new.queues)),
-            list(dict.fromkeys(task.name for task in new.tasks)),
-            new.capacity,
-            timedelta(microseconds=lease),
+            *_REGISTER.given(
+                id=worker_id,
+                tenant_id=tenant_id,
+                key_id=key_id,
+                name=new.name,
+                app=new.app,
+                revision=new.revision,
+                sdk=new.sdk,
+                queues=list(dict.fromkeys(new.queues)),
+                tasks=list(dict.fromkeys(task.name for task in new.tasks)),
+                capacity=new.capacity,
+                lease=timedelta(microseconds=lease),
+            )
         )
         return worker_id
 

@@ -5,13 +5,13 @@ Targets may pass on what it says: it is the same over every worker, and the idem
 retries.
 """
 
-import hashlib
 from uuid import UUID
 
 import msgspec
 
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text
 from tocsin.domain.instant import MILLISECOND, Instant
+from tocsin.domain.traces import traceparent
 
 
 class Assignment(msgspec.Struct, frozen=True, gc=False):
@@ -56,9 +56,7 @@ class Assignment(msgspec.Struct, frozen=True, gc=False):
     @property
     def traceparent(self) -> str:
         """One trace per execution, one span per attempt, both computable by whoever knows the execution."""
-        trace = hashlib.blake2b(self.execution.encode(), digest_size=16).hexdigest()
-        span = hashlib.blake2b(f"{self.execution}/{self.attempt}".encode(), digest_size=8).hexdigest()
-        return f"00-{trace}-{span}-01"
+        return traceparent(self.execution, self.attempt)
 
     @property
     def lag_ms(self) -> int:

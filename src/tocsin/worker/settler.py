@@ -29,6 +29,7 @@ from tocsin.queue.settling.settling import Settling
 from tocsin.service import AGAIN_NOW, Report
 from tocsin.signals import Signal
 from tocsin.telemetry import Telemetry
+from tocsin.worker.traced import traced_settlements, traced_successes
 
 _BATCH: Final = 1000
 _YIELD: Final = 5 * MILLISECOND
@@ -160,6 +161,10 @@ class Settler:
                 gone = set(map(id, lost))
                 told = [claim for claim in self._writing_succeeded if id(claim) not in gone]
                 self._attempts.succeeded(told, self._succeeded_at)
+            if self._telemetry.tracing is not None:
+                self._telemetry.tracing.attempts(
+                    traced_successes(self._writing_succeeded, self._succeeded_at, lost)
+                )
             self._writing_succeeded = []
         if self._writing:
             await self._write(self._writing)
@@ -202,6 +207,8 @@ class Settler:
         self._count(finishes, retried, lost)
         self._count_attempts(settlements)
         self._tell_attempts(settlements, states, lost)
+        if self._telemetry.tracing is not None:
+            self._telemetry.tracing.attempts(traced_settlements(settlements, finishes, lost))
         self._tell_succeeded([one.claim for one in succeeded], [one.finished_at for one in succeeded], lost)
         if agains:
             self.requeued.send()

@@ -60,6 +60,7 @@ class Problem(msgspec.Struct, frozen=True):
     title: str = ""
     field: str | None = None
     hint: str | None = None
+    code: str | None = None
 
 
 def place_of(url: str | None, key: str | None) -> tuple[str, str]:
@@ -123,7 +124,7 @@ def error_of(status: int, body: bytes) -> TocsinError:
     if status in (401, 403):
         return Unauthorized(detail, status=status)
     kinds: dict[int, type[Refused]] = {404: NotFound, 409: Conflict, 410: Gone, 412: Stale, 429: TooMany}
-    return kinds.get(status, Refused)(detail, field=problem.field, hint=problem.hint)
+    return kinds.get(status, Refused)(detail, field=problem.field, hint=problem.hint, code=problem.code)
 
 
 def lost(detail: str) -> Unavailable:

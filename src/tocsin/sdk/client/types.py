@@ -1203,12 +1203,13 @@ class PreviewRequest(TypedDict):
 
 
 class Problem(TypedDict):
-    """An error as callers see it. `field` is the path of the culprit in the request, if there is one."""
+    """An error as callers see it. `code` says which one, for programs, and never changes; `field` is the path of the culprit in the request, if there is one."""
 
     title: "str"
     status: "int"
     detail: "str"
-    type: "NotRequired[str]"
+    type: "str"
+    code: "str"
     field: "NotRequired[str | None]"
     hint: "NotRequired[str | None]"
     request_id: "NotRequired[str | None]"

@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.pool import Database, Record, Session, UniqueViolation
+from tocsin.db.statements import named
 from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Conflict, Stale
 from tocsin.domain.instant import SECOND, Instant
@@ -35,6 +36,8 @@ from tocsin.store.control.replanning import (
 )
 from tocsin.store.jobs import TAG_SEPARATOR, name_taken
 from tocsin.store.statements import sql
+
+_CHANGE = named("tocsin.store", "change_definition")
 
 
 class Changing:
@@ -134,18 +137,18 @@ async def _plan_what_is_owed(session: Session, job: Record, new: Schedule, now: 
 async def _write_definition(session: Session, job_id: UUID, definition: Definition) -> None:
     try:
         await session.execute(
-            "UPDATE jobs SET name = $3, description = $4, tags = string_to_array($5, E'\\x1f'), queue = $6,"
-            " priority = $7, schedule = $8, target = $9, policies = $10 WHERE cell = $1 AND id = $2",
-            CELL,
-            job_id,
-            definition.name,
-            definition.description,
-            TAG_SEPARATOR.join(definition.tags),
-            definition.queue,
-            definition.priority,
-            _json(definition.schedule),
-            _json(definition.target),
-            _json(definition.policies),
+            *_CHANGE.given(
+                cell=CELL,
+                job_id=job_id,
+                name=definition.name,
+                description=definition.description,
+                tags=TAG_SEPARATOR.join(definition.tags),
+                queue=definition.queue,
+                priority=definition.priority,
+                schedule=_json(definition.schedule),
+                target=_json(definition.target),
+                policies=_json(definition.policies),
+            )
         )
     except UniqueViolation:
         raise name_taken(definition) from None

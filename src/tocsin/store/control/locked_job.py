@@ -36,6 +36,7 @@ def managed(owner: str) -> Conflict:
     return Conflict(
         f"the job is declared by {owner}",
         hint=f"change it where {owner} declares it; pausing it is a person's",
+        code="managed",
     )
 
 

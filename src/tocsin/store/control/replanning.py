@@ -11,7 +11,9 @@ from uuid import UUID
 
 import msgspec
 
-from tocsin.db.pool import Record, Session, columns
+from tocsin.db.pool import Record, Session
+from tocsin.db.rows import arrays
+from tocsin.db.statements import named
 from tocsin.db.turns import pass_turns
 from tocsin.domain.blackout import Blackouts
 from tocsin.domain.cells import CELL
@@ -23,12 +25,13 @@ from tocsin.domain.schedule import Rule, Schedule
 from tocsin.store.calendars import ranges_of
 from tocsin.store.executions import hold_executions
 from tocsin.store.misfires import decisions_of, missed_executions, write_decisions
-from tocsin.store.plans import fire_columns, skip_entry
+from tocsin.store.plans import FIRE_COLUMNS, fire_columns, skip_entry
 from tocsin.store.statements import sql
 
 # The year 1; timestamptz does not reach much further back.
 BEGINNING: Final[Instant] = -62_135_596_800 * SECOND
 NOTHING: Final = Plan([], [], None)
+_REPLAN = named("tocsin.store", "replan_job")
 _MOST_BEYOND: Final = 1000  # fires planned ahead of their time so that a decision still further ahead is kept
 
 
@@ -115,17 +118,17 @@ async def plan_beyond(
 
 async def write_plan(session: Session, job_id: UUID, policies: Policies, done: Plan, taken: int = 0) -> None:
     """Write a plan of a locked job. `taken` fires were taken back before and count no longer."""
-    *fires, graces = columns([fire_columns(fire, policies) for fire in done.fires], 6)
+    fires = [fire_columns(fire, policies) for fire in done.fires]
     await session.execute(
-        sql("replan_job"),
-        CELL,
-        job_id,
-        done.cursor,
-        len(done.fires) - taken,
-        *fires,
-        _skips(done.skips),
-        CATCH_UP_PRIORITY,
-        graces,
+        *_REPLAN.given(
+            cell=CELL,
+            job_id=job_id,
+            cursor=done.cursor,
+            fires_more=len(done.fires) - taken,
+            **arrays(FIRE_COLUMNS, fires),
+            skips=_skips(done.skips),
+            catch_up_priority=CATCH_UP_PRIORITY,
+        )
     )
     decisions = decisions_of(job_id, done.late, done.dropped, policies.misfire)
     await write_decisions(session, decisions)

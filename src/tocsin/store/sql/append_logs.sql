@@ -7,9 +7,9 @@
 INSERT INTO attempt_logs (cell, job_id, fire_at, attempt, seq, at, tenant_id, level, message, fields, total)
 SELECT e.cell, e.job_id, e.fire_at, e.attempt, l.seq, l.at, e.tenant_id, l.level, l.message, l.fields, l.total
 FROM (
-    SELECT $1::smallint AS cell, g.*
-    FROM unnest($2::uuid[], $3::timestamptz[], $4::bigint[], $5::integer[], $6::timestamptz[], $7::text[], $8::text[],
-                $9::jsonb[], $10::integer[])
+    SELECT :cell::smallint AS cell, g.*
+    FROM unnest(:job_ids::uuid[], :fire_ats::timestamptz[], :tokens::bigint[], :seqs::integer[], :ats::timestamptz[], :levels::text[], :messages::text[],
+                :fields::jsonb[], :totals::integer[])
         AS g (job_id, fire_at, token, seq, at, level, message, fields, total)
     OFFSET 0
 ) AS l

@@ -1,8 +1,8 @@
--- What becomes of executions that were missed: those with a reason ($4) do not run, the others run in the
--- catch-up lane ($7), after their wait ($5), and are missed again if they have not started a grace ($6)
--- later. Runs inside transactions that have the jobs locked. A worker that has claimed one finds that its
--- token is gone, and starts nothing. An execution that has started, or was ended, since it was read is left
--- alone. What does not run does not count as a fire.
+-- What becomes of executions that were missed: those with a reason do not run, the others run in the catch-up
+-- lane, after their wait, and are missed again if they have not started a grace later. Runs inside
+-- transactions that have the jobs locked. A worker that has claimed one finds that its token is gone, and
+-- starts nothing. An execution that has started, or was ended, since it was read is left alone. What does not
+-- run does not count as a fire.
 -- Caller: misfires.write_decisions.
 -- Locks: nothing; `hold_missed` has the executions locked.
 -- Index: executions_pkey, jobs_pkey.
@@ -11,8 +11,8 @@
 WITH asked AS MATERIALIZED (
     SELECT e.ctid, m.reason, m.wait, m.grace
     FROM (
-        SELECT $1::smallint AS cell, g.*
-        FROM unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::interval[], $6::interval[])
+        SELECT :cell::smallint AS cell, g.*
+        FROM unnest(:job_ids::uuid[], :fire_ats::timestamptz[], :reasons::text[], :waits::interval[], :graces::interval[])
             AS g (job_id, fire_at, reason, wait, grace)
         OFFSET 0
     ) AS m
@@ -30,14 +30,14 @@ WITH asked AS MATERIALIZED (
     WHERE j.cell = ANY (ARRAY[d.cell]) AND j.tenant_id = ANY (ARRAY[d.tenant_id]) AND j.id = d.job_id
 ), late AS (
     UPDATE executions e
-    SET claim_token = NULL, node_id = NULL, worker_id = NULL, deadline_at = NULL, cause = 'catch_up', priority = $7,
+    SET claim_token = NULL, node_id = NULL, worker_id = NULL, deadline_at = NULL, cause = 'catch_up', priority = :catch_up_priority,
         waits = ended_waits(e.waits, e.late_for, e.run_at, tocsin_now()), late_for = NULL,
         run_at = tocsin_now() + a.wait, missed_after = tocsin_now() + a.wait + a.grace
     FROM asked a WHERE e.ctid = a.ctid AND a.reason IS NULL
     RETURNING e.queue, e.tenant_id, e.route
 ), lane AS (
     INSERT INTO lanes (cell, queue, priority, tenant_id, route)
-    SELECT DISTINCT $1::smallint, queue, $7::smallint, tenant_id, route FROM late ORDER BY 1, 2, 3, 4, 5
+    SELECT DISTINCT :cell::smallint, queue, :catch_up_priority::smallint, tenant_id, route FROM late ORDER BY 1, 2, 3, 4, 5
     ON CONFLICT (cell, queue, priority, tenant_id, route) DO UPDATE SET used_at = tocsin_now()
 )
 SELECT (SELECT count(*) FROM late)::integer AS late, (SELECT count(*) FROM ended)::integer AS dropped,

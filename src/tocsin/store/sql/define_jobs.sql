@@ -1,41 +1,43 @@
 -- Insert jobs, and for one-offs their execution, in one statement: everything that arrived during the
 -- previous commit. Only jobs whose names must be unique are inserted with ON CONFLICT: it costs each row a
--- lock, a look and a second log record, and most jobs are one-offs. The tenants of the batch ($18) are whom
--- this transaction acts for: no row of `given` exists before that is set, so the policies of what is inserted
--- from it see it. Creations with an actor are noted in the audit log, one by one or, when they are one
--- request ($23), by one entry that lists them; then only the first job needs to name its actor. Columns that
--- cannot be NULL come as one value where all are equal; due_at comes where it is not fire_at.
+-- lock, a look and a second log record, and most jobs are one-offs. This transaction acts for `tenants`: no
+-- row of `given` exists before that is set, so the policies of what is inserted from it see it. Creations
+-- with an actor are noted in the audit log, one by one or, when they are one request, by one entry that
+-- lists them; then only the first job needs to name its actor. Columns that cannot be NULL come as one value
+-- where all are equal; due_at comes where it is not fire_at.
 -- Caller: jobs._define.
 -- Locks: the new rows; a second creation of one name waits for the first to commit.
 -- Index: jobs_name.
 -- Zero rows: every job was created and nobody is woken. A row with an id is a job whose name is taken; a last
 -- row without id carries the wake-up for workers.
 WITH given AS (
-    SELECT coalesce(g.kind, ($5::text[])[1]) = 'recurring' AND g.name IS NOT NULL AS unique_name,
-           coalesce(g.tenant_id, ($3::integer[])[1]) AS tenant_id, g.id, coalesce(g.shard, ($4::smallint[])[1]) AS shard,
-           coalesce(g.kind, ($5::text[])[1]) AS kind, g.name, g.description, g.tags,
-           coalesce(g.queue, ($9::text[])[1]) AS queue, coalesce(g.priority, ($10::smallint[])[1]) AS priority,
-           coalesce(g.schedule, ($11::jsonb[])[1]) AS schedule, coalesce(g.target, ($12::jsonb[])[1]) AS target,
-           coalesce(g.policies, ($13::jsonb[])[1]) AS policies,
-           coalesce(g.fire_at, ($14::timestamptz[])[1]) AS fire_at,
-           coalesce(g.due_at, g.fire_at, ($14::timestamptz[])[1]) AS due_at, g.start_by,
-           coalesce(g.created_at, ($22::timestamptz[])[1]) AS created_at, g.actor, g.request_id, g.address
-    FROM (SELECT set_config('tocsin.tenants', $18, true)) AS acting,
-         unnest($2::uuid[], $3::integer[], $4::smallint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-                $10::smallint[], $11::jsonb[], $12::jsonb[], $13::jsonb[], $14::timestamptz[], $15::timestamptz[],
-                $16::timestamptz[], $19::text[], $20::text[], $21::text[], $22::timestamptz[])
+    SELECT coalesce(g.kind, (:kinds::text[])[1]) = 'recurring' AND g.name IS NOT NULL AS unique_name,
+           coalesce(g.tenant_id, (:tenant_ids::integer[])[1]) AS tenant_id, g.id, coalesce(g.shard, (:shards::smallint[])[1]) AS shard,
+           coalesce(g.kind, (:kinds::text[])[1]) AS kind, g.name, g.description, g.tags,
+           coalesce(g.queue, (:queues::text[])[1]) AS queue, coalesce(g.priority, (:priorities::smallint[])[1]) AS priority,
+           coalesce(g.schedule, (:schedules::jsonb[])[1]) AS schedule, coalesce(g.target, (:targets::jsonb[])[1]) AS target,
+           coalesce(g.policies, (:policies::jsonb[])[1]) AS policies,
+           coalesce(g.fire_at, (:fire_ats::timestamptz[])[1]) AS fire_at,
+           coalesce(g.due_at, g.fire_at, (:fire_ats::timestamptz[])[1]) AS due_at, g.start_by,
+           coalesce(g.created_at, (:created_ats::timestamptz[])[1]) AS created_at, g.actor, g.request_id, g.address
+    FROM (SELECT set_config('tocsin.tenants', :tenants, true)) AS acting,
+         unnest(:ids::uuid[], :tenant_ids::integer[], :shards::smallint[], :kinds::text[], :names::text[],
+                :descriptions::text[], :tags::text[], :queues::text[], :priorities::smallint[], :schedules::jsonb[],
+                :targets::jsonb[], :policies::jsonb[], :fire_ats::timestamptz[], :due_ats::timestamptz[],
+                :start_bys::timestamptz[], :actors::text[], :request_ids::text[], :addresses::text[],
+                :created_ats::timestamptz[])
         AS g (id, tenant_id, shard, kind, name, description, tags, queue, priority, schedule, target, policies,
               fire_at, due_at, start_by, actor, request_id, address, created_at)
 ), plain AS (
     INSERT INTO jobs (cell, id, tenant_id, shard, kind, name, description, tags, queue, priority, schedule,
                       target, policies, next_fire_at, created_at, updated_at)
-    SELECT $1, id, tenant_id, shard, kind, name, description, coalesce(string_to_array(tags, E'\x1f'), '{}'), queue, priority,
+    SELECT :cell, id, tenant_id, shard, kind, name, description, coalesce(string_to_array(tags, E'\x1f'), '{}'), queue, priority,
            schedule, target, policies, CASE WHEN kind = 'recurring' THEN fire_at END, created_at, created_at
     FROM given WHERE NOT unique_name
 ), named AS (
     INSERT INTO jobs (cell, id, tenant_id, shard, kind, name, description, tags, queue, priority, schedule,
                       target, policies, next_fire_at, created_at, updated_at)
-    SELECT $1, id, tenant_id, shard, kind, name, description, coalesce(string_to_array(tags, E'\x1f'), '{}'), queue, priority,
+    SELECT :cell, id, tenant_id, shard, kind, name, description, coalesce(string_to_array(tags, E'\x1f'), '{}'), queue, priority,
            schedule, target, policies, fire_at, created_at, created_at
     FROM given WHERE unique_name
     ON CONFLICT (cell, tenant_id, name)
@@ -46,7 +48,7 @@ WITH given AS (
 ), born AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by,
                             limit_key, route)
-    SELECT $1, id, fire_at, tenant_id, queue, priority, due_at, due_at, start_by, policies -> 'limit' ->> 'key',
+    SELECT :cell, id, fire_at, tenant_id, queue, priority, due_at, due_at, start_by, policies -> 'limit' ->> 'key',
            route_of(target)
     FROM given WHERE kind = 'once'
 ), noted AS (
@@ -56,15 +58,15 @@ WITH given AS (
                               'target', jsonb_build_object('kind', g.target -> 'kind')),
            g.request_id, g.address
     FROM given g
-    WHERE NOT $23 AND g.actor IS NOT NULL AND g.id NOT IN (SELECT r.id FROM refused r)
+    WHERE NOT :one_request AND g.actor IS NOT NULL AND g.id NOT IN (SELECT r.id FROM refused r)
 ), noted_together AS (
     INSERT INTO audit (tenant_id, actor, action, object, after, request_id, address)
-    SELECT min(g.tenant_id), ($19::text[])[1], 'job.create_batch', 'jobs',
-           jsonb_build_object('created', count(*), 'jobs', jsonb_agg(g.id)), ($20::text[])[1], ($21::text[])[1]
+    SELECT min(g.tenant_id), (:actors::text[])[1], 'job.create_batch', 'jobs',
+           jsonb_build_object('created', count(*), 'jobs', jsonb_agg(g.id)), (:request_ids::text[])[1], (:addresses::text[])[1]
     FROM given g
-    WHERE $23 AND ($19::text[])[1] IS NOT NULL AND g.id NOT IN (SELECT r.id FROM refused r)
+    WHERE :one_request AND (:actors::text[])[1] IS NOT NULL AND g.id NOT IN (SELECT r.id FROM refused r)
     HAVING count(*) > 0
 )
 SELECT id FROM refused
 UNION ALL
-SELECT NULL FROM (SELECT pg_notify('tocsin', $17)) AS notice WHERE $17 IS NOT NULL
+SELECT NULL FROM (SELECT pg_notify('tocsin', :notice)) AS notice WHERE :notice IS NOT NULL

@@ -6,18 +6,18 @@
 -- Zero rows: never read; a fire time that is planned already stays as it is.
 WITH moved AS (
     UPDATE jobs
-    SET next_fire_at = $3, fire_count = fire_count + $4, state_reason = NULL, paused_until = NULL,
-        state = CASE WHEN kind = 'recurring' AND $3::timestamptz IS NULL THEN 'completed' ELSE 'active' END,
+    SET next_fire_at = :cursor, fire_count = fire_count + :fires_more, state_reason = NULL, paused_until = NULL,
+        state = CASE WHEN kind = 'recurring' AND :cursor::timestamptz IS NULL THEN 'completed' ELSE 'active' END,
         version = version + 1, updated_at = tocsin_now()
-    WHERE cell = $1 AND id = $2
+    WHERE cell = :cell AND id = :job_id
     RETURNING *
 ), fire AS (
     SELECT m.cell, m.id, m.tenant_id, m.queue, m.policies ->> 'overlap' AS overlap,
            m.policies -> 'limit' ->> 'key' AS limit_key, route_of(m.target) AS route, f.fire_at, f.due_at, f.start_by,
            greatest(f.due_at, tocsin_now() + f.wait) AS run_at, f.late, CASE WHEN m.kind = 'recurring' THEN f.grace END AS grace,
-           CASE WHEN f.late THEN $11::smallint ELSE m.priority END AS priority,
+           CASE WHEN f.late THEN :catch_up_priority::smallint ELSE m.priority END AS priority,
            CASE WHEN f.late THEN 'catch_up' ELSE 'schedule' END AS cause
-    FROM unnest($5::timestamptz[], $6::timestamptz[], $7::interval[], $8::boolean[], $9::timestamptz[], $12::interval[])
+    FROM unnest(:fire_ats::timestamptz[], :due_ats::timestamptz[], :waits::interval[], :late::boolean[], :start_bys::timestamptz[], :graces::interval[])
         AS f (fire_at, due_at, wait, late, start_by, grace)
     CROSS JOIN moved m
 ), planned AS (
@@ -32,5 +32,5 @@ INSERT INTO history (cell, job_id, fire_at, fire_until, fire_count, tenant_id, q
                      due_at, run_at, finished_at, attempt, reason)
 SELECT m.cell, m.id, k.first, k.last, k.count, m.tenant_id, m.queue, m.priority, 'schedule', 'skipped',
        k.first, k.first, tocsin_now(), 1, k.reason
-FROM jsonb_to_recordset($10::jsonb) AS k (first timestamptz, last timestamptz, count integer, reason text)
+FROM jsonb_to_recordset(:skips::jsonb) AS k (first timestamptz, last timestamptz, count integer, reason text)
 CROSS JOIN moved m

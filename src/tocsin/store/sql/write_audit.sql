@@ -4,4 +4,5 @@
 -- Index: none. It only adds.
 -- Zero rows: never read; the rows are added.
 INSERT INTO audit (tenant_id, actor, action, object, before, after, request_id, address)
-SELECT * FROM unnest($1::integer[], $2::text[], $3::text[], $4::text[], $5::jsonb[], $6::jsonb[], $7::text[], $8::text[])
+SELECT * FROM unnest(:tenant_ids::integer[], :actors::text[], :actions::text[], :objects::text[], :befores::jsonb[],
+                     :afters::jsonb[], :request_ids::text[], :addresses::text[])

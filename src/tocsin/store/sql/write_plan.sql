@@ -8,22 +8,22 @@
 -- new rows.
 -- Index: shards_pkey, jobs_pkey, executions_pkey.
 -- Zero rows: never; one row says how many shards were still ours, how many jobs moved, how many executions
--- were new, and which of the jobs in $23 moved: they have fallen behind, and what was planned for them before
--- is decided in the same transaction.
+-- were new, and which of the jobs in `behind` moved: what was planned for those before is decided in the same
+-- transaction.
 WITH own AS (
     SELECT s.shard
-    FROM unnest($3::smallint[], $4::bigint[]) AS f (shard, epoch)
+    FROM unnest(:shards::smallint[], :epochs::bigint[]) AS f (shard, epoch)
     JOIN shards s ON s.shard = f.shard
-    WHERE s.owner = $2 AND s.epoch = f.epoch AND s.expires_at > tocsin_now()
+    WHERE s.owner = :node_id AND s.epoch = f.epoch AND s.expires_at > tocsin_now()
     FOR SHARE OF s
 ), moved AS (
     UPDATE jobs j
     SET next_fire_at = c.cursor, fire_count = j.fire_count + c.fires,
         state = CASE WHEN c.cursor IS NULL THEN 'completed' ELSE j.state END
     FROM (
-        SELECT $1::smallint AS cell, g.*
-        FROM unnest($5::integer[], $6::uuid[], $7::smallint[], $8::timestamptz[], $9::integer[], $10::timestamptz[],
-                    $11::integer[])
+        SELECT :cell::smallint AS cell, g.*
+        FROM unnest(:tenant_ids::integer[], :job_ids::uuid[], :job_shards::smallint[], :expected::timestamptz[],
+                    :versions::integer[], :cursors::timestamptz[], :numbers_of_fires::integer[])
             AS g (tenant_id, id, shard, expected, version, cursor, fires)
         OFFSET 0
     ) AS c
@@ -35,12 +35,12 @@ WITH own AS (
     SELECT j.id, j.tenant_id, j.queue, j.policies ->> 'overlap' AS overlap,
            j.policies -> 'limit' ->> 'key' AS limit_key, route_of(j.target) AS route, f.fire_at, f.due_at, f.start_by,
            greatest(f.due_at, tocsin_now() + f.wait) AS run_at, f.late, f.grace,
-           CASE WHEN f.late THEN $21::smallint ELSE j.priority END AS priority,
+           CASE WHEN f.late THEN :catch_up_priority::smallint ELSE j.priority END AS priority,
            CASE WHEN f.late THEN 'catch_up' ELSE 'schedule' END AS cause
     FROM (
-        SELECT $1::smallint AS cell, g.*
-        FROM unnest($12::integer[], $13::uuid[], $14::timestamptz[], $15::timestamptz[], $16::interval[],
-                    $17::boolean[], $18::timestamptz[], $22::interval[])
+        SELECT :cell::smallint AS cell, g.*
+        FROM unnest(:fire_tenant_ids::integer[], :fire_job_ids::uuid[], :fire_ats::timestamptz[], :due_ats::timestamptz[],
+                    :waits::interval[], :late::boolean[], :start_bys::timestamptz[], :graces::interval[])
             AS g (tenant_id, id, fire_at, due_at, wait, late, start_by, grace)
         OFFSET 0
     ) AS f
@@ -49,7 +49,7 @@ WITH own AS (
 ), planned AS (
     INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap,
                             limit_key, route, waits, missed_after)
-    SELECT $1, id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap, limit_key, route,
+    SELECT :cell, id, fire_at, tenant_id, queue, priority, due_at, run_at, start_by, cause, overlap, limit_key, route,
            CASE WHEN due_at < tocsin_now() AND cause = 'schedule'
                 THEN jsonb_build_array(jsonb_build_object('for', 'planning', 'since', microseconds(due_at))) END,
            CASE WHEN late THEN run_at ELSE due_at END + grace
@@ -59,11 +59,11 @@ WITH own AS (
 ), skipped AS (
     INSERT INTO history (cell, job_id, fire_at, fire_until, fire_count, tenant_id, queue, priority, cause, state,
                          due_at, run_at, finished_at, attempt, reason)
-    SELECT $1, j.id, k.first, k.last, k.count, j.tenant_id, j.queue, j.priority, 'schedule', 'skipped',
+    SELECT :cell, j.id, k.first, k.last, k.count, j.tenant_id, j.queue, j.priority, 'schedule', 'skipped',
            k.first, k.first, tocsin_now(), 1, k.reason
     FROM (
-        SELECT $1::smallint AS cell, g.*
-        FROM jsonb_to_recordset($19::jsonb)
+        SELECT :cell::smallint AS cell, g.*
+        FROM jsonb_to_recordset(:skips::jsonb)
             AS g (tenant_id integer, id uuid, first timestamptz, last timestamptz, count integer, reason text)
         OFFSET 0
     ) AS k
@@ -72,5 +72,5 @@ WITH own AS (
 )
 SELECT (SELECT count(*) FROM own)::integer AS own, (SELECT count(*) FROM moved)::integer AS moved,
        (SELECT count(*) FROM planned)::integer AS planned,
-       (SELECT array_agg(id) FROM moved WHERE id = ANY ($23::uuid[])) AS moved_late,
-       CASE WHEN $20 THEN pg_notify('tocsin', 'ready') END AS notice
+       (SELECT array_agg(id) FROM moved WHERE id = ANY (:behind::uuid[])) AS moved_late,
+       CASE WHEN :wake THEN pg_notify('tocsin', 'ready') END AS notice

@@ -4,7 +4,7 @@
 -- Index: operations_pkey.
 -- Zero rows: it always returns none.
 UPDATE operations
-SET state = $2, state_reason = $3, position = $4, done = $5, succeeded = $6, failed = $7, step = $8, step_failed = $9,
-    recent = $10, errors = $11, resume_at = $12, updated_at = tocsin_now(),
-    finished_at = CASE WHEN $2 = 'completed' THEN tocsin_now() END
-WHERE id = $1
+SET state = :state, state_reason = :state_reason, position = :position, done = :done, succeeded = :succeeded, failed = :failed, step = :step, step_failed = :step_failed,
+    recent = :recent, errors = :errors, resume_at = :resume_at, updated_at = tocsin_now(),
+    finished_at = CASE WHEN :state = 'completed' THEN tocsin_now() END
+WHERE id = :id

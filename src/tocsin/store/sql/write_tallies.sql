@@ -1,12 +1,13 @@
--- Writes what a node ($1) has counted. Each row holds all that the node counted in its bucket, so writing it
--- again changes nothing.
+-- Writes what a node has counted. Each row holds all that the node counted in its bucket, so writing it again
+-- changes nothing.
 -- Caller: TallyStore.write.
 -- Locks: the node's own rows, which nobody else writes.
 -- Index: tallies_pkey.
 -- Zero rows: always.
 INSERT INTO tallies AS t (node_id, tenant_id, step_s, bucket, queue, state, count, lag, run)
-SELECT $1::bigint, g.tenant_id, g.step_s, g.bucket, g.queue, g.state, g.count, g.lag::integer[], g.run::integer[]
-FROM unnest($2::integer[], $3::smallint[], $4::timestamptz[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::text[])
+SELECT :node_id::bigint, g.tenant_id, g.step_s, g.bucket, g.queue, g.state, g.count, g.lag::integer[], g.run::integer[]
+FROM unnest(:tenant_ids::integer[], :steps::smallint[], :buckets::timestamptz[], :queues::text[], :states::text[],
+            :counts::bigint[], :lags::text[], :runs::text[])
     AS g (tenant_id, step_s, bucket, queue, state, count, lag, run)
 ON CONFLICT (tenant_id, step_s, bucket, queue, state, node_id)
 DO UPDATE SET count = excluded.count, lag = excluded.lag, run = excluded.run
