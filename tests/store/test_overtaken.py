@@ -238,7 +238,7 @@ def test_slots_that_were_offered_to_a_claim_which_was_overtaken_are_still_there(
         await place.database.execute(limited)
         first = await place.start_what_is_ready(queue)
         assert await queue.settling.succeed(first, place.clock.now()) == []
-        assert queue.slots.held, "it keeps its slot for the next"
+        assert queue.slots.has_any, "it keeps its slot for the next"
         [due] = await place.fire(job_id, now - SECOND)
         [ahead] = await place.fire(job_id, now + HOUR)
         await place.database.execute(limited)
@@ -251,7 +251,7 @@ def test_slots_that_were_offered_to_a_claim_which_was_overtaken_are_still_there(
         begun = claim_of((await place.live(job_id))[1])
         assert await queue.settling.finish([Finish(begun, "succeeded", place.clock.now())]) == []
         assert [claim.fire_at for claim in await place.start_what_is_ready(queue)] == [due]
-        assert queue.slots.held
+        assert queue.slots.has_any
 
     tell(url, story)
 

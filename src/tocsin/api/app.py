@@ -276,7 +276,7 @@ def _too_large(most: int) -> Refused:
 _NUL: Final = "text cannot have a NUL character"
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1)
 def _document() -> bytes:
     """The same for every application of a process, and a tenth of a second's work."""
     return _encode(openapi_document(ENDPOINTS))

@@ -1,4 +1,4 @@
-"""Who holds a claim.
+"""The holder of a claim.
 
 A node of the fleet holds what it claims for itself. A remote worker holds what a node claimed on its behalf:
 the node is the gateway through which the remote worker heartbeats and settles, and any other node may take

@@ -1,8 +1,8 @@
 """Lanes: where executions wait, and what a look at them shows.
 
-A lane is one queue × priority × tenant × route. The route says who can run what waits there: a worker
-announces the routes that it serves and asks for no others, so executions of a kind that no worker of this
-version knows cost nothing. The database says which lanes have something due (`claiming/looking.py`);
+A lane is one queue × priority × tenant × route. The route says which workers can run what waits there: a
+worker announces the routes that it serves and asks for no others, so executions of a kind that no worker of
+this version knows cost nothing. The database says which lanes have something due (`claiming/looking.py`);
 `allotment` decides how much to take from each.
 """
 

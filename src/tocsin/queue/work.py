@@ -32,7 +32,7 @@ class Work(msgspec.Struct, frozen=True):
     timeout: Span
     """How long one call may take in all."""
     route: str
-    """Who can run it."""
+    """Which workers can run it."""
     takes_place: bool
     """Whether a call is waited for, and takes a place on the worker meanwhile."""
     exact: bool

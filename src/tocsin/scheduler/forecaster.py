@@ -25,7 +25,7 @@ _BUDGET: Final = 200_000
 """Fire times that are computed for a shard."""
 _SHARDS_AT_ONCE: Final = 32
 _CYCLE: Final = 10 * MINUTE
-_SOON: Final = 5 * SECOND
+_SHORTEST_REST: Final = 5 * SECOND
 _REST_AFTER_STEP: Final = 20
 _REST_AFTER_CYCLE: Final = 100
 _MOST_REMEMBERED: Final = 2_000
@@ -60,7 +60,7 @@ class Forecaster:
         held = self._leases.trusted()
         if not held:
             self._todo, self._next_cycle = [], 0
-            return Report(again_at=now + _SOON)
+            return Report(again_at=now + _SHORTEST_REST)
         if not self._todo and (now >= self._next_cycle or (self._changed and now >= self._earliest)):
             self._todo, self._spent, self._changed = sorted(held), 0, False
         if not self._todo:
@@ -78,7 +78,7 @@ class Forecaster:
         if self._todo:
             self._resting_until = now + _REST_AFTER_STEP * took
             return self._resting_until
-        self._earliest = now + max(_SOON, _REST_AFTER_CYCLE * self._spent)
+        self._earliest = now + max(_SHORTEST_REST, _REST_AFTER_CYCLE * self._spent)
         self._next_cycle = max(now + _CYCLE, self._earliest)
         return self._earliest if self._changed else self._next_cycle
 

@@ -15,7 +15,7 @@ from tocsin.service import Report
 from tocsin.store.queues import QueueStore
 
 _LOOK: Final = 30 * SECOND
-_SOON: Final = SECOND // 2
+_LOOK_AFTER_PAUSE: Final = SECOND // 2
 _log = structlog.get_logger()
 
 
@@ -37,5 +37,5 @@ class QueueKeeper:
         if resumed:
             _log.info("queues.resumed", count=resumed)
         taken, lately = await self._queues.take_back_stragglers(now)
-        look = now + (_SOON if lately else _LOOK)
+        look = now + (_LOOK_AFTER_PAUSE if lately else _LOOK)
         return Report(resumed + taken, look if next_end is None else min(look, next_end))

@@ -1,8 +1,8 @@
 """What this process found that it cannot read: told once, counted each time, and passed over for a while.
 
-A row that a newer version wrote is left to newer nodes. Whoever looks for work in batches would find it first
-each time, so it is remembered by id and version, and the next looks leave it out; a change of the row ends
-that at once, and after a minute it is read again in any case, for a calendar that it names may have changed.
+A row that a newer version wrote is left to newer nodes. A part that looks for work in batches would find it
+first each time, so it is remembered by id and version, and the next looks leave it out. A change of the row
+ends that at once. After a minute it is read again in any case, for a calendar that it names may have changed.
 The memory is bounded. Beyond the bound the oldest entries are forgotten, and are found and told of again.
 """
 

@@ -50,7 +50,7 @@ _APART_PER_LANE: Final[Span] = 20
 what they take."""
 _KEPT_FREE: Final = 8
 """One part in so many of the memory for what waits is kept from any one tenant."""
-_FAR: Final = 10
+_CROWDED_WINDOWS: Final = 10
 """How many times the ordinary window crowded lanes are claimed ahead."""
 
 
@@ -203,14 +203,16 @@ class Claimer:
 
     def _near(self, now: Instant) -> list[LaneView]:
         """Lanes from which something may be claimed now or soon: of thousands often few."""
-        far = now + _FAR * self._ahead
+        far = now + _CROWDED_WINDOWS * self._ahead
         return [view for view in self._views if view.next_run_at <= far]
 
     async def _look(self, now: Instant) -> None:
         self._began_at = now
         self._looked_at = now  # from before it began: what becomes new meanwhile it may not have seen
         try:
-            views = await self._queue.looking.look(now, self._crowd(now), now + _FAR * self._ahead)
+            views = await self._queue.looking.look(
+                now, self._crowd(now), now + _CROWDED_WINDOWS * self._ahead
+            )
         except BaseException:
             self._looked_at = 0
             raise
@@ -224,7 +226,7 @@ class Claimer:
         if self._left.shy_of(view.lane, now):
             return 0
         limited = view.in_flight is not None or view.fires_per_second is not None
-        return _FAR * self._ahead if view.crowded and not limited else self._ahead
+        return _CROWDED_WINDOWS * self._ahead if view.crowded and not limited else self._ahead
 
     def _crowd(self, now: Instant) -> int:
         """From how many on a lane is crowded. Of many lanes each counts less: what they hold in all is what

@@ -15,7 +15,7 @@ from tocsin.queue.claims import Claim, ClaimIdentity
 from tocsin.service import Report
 from tocsin.worker.runner import Runner
 
-_SOON: Final = 10 * MILLISECOND
+_STOPS_AGAIN_IN: Final = 10 * MILLISECOND
 _log = structlog.get_logger()
 
 
@@ -43,7 +43,7 @@ class Heartbeat:
         self._lost: set[ClaimIdentity] = set()
 
     def look_for_stops(self) -> None:
-        """Somebody asked a running execution to stop; the next run finds out whether it is one of ours."""
+        """A running execution was asked to stop; the next run finds out whether it is one of ours."""
         self._asked_to_stop = True
 
     async def run_once(self, now: Instant) -> Report:
@@ -63,7 +63,7 @@ class Heartbeat:
         claims = [claim for claim in (*running, *waiting) if claim.deadline_at - now < self._late]
         if stops:
             claims = list({claim.identity: claim for claim in (*claims, *running)}.values())
-        again_at = now + _SOON if self._asked_to_stop else None
+        again_at = now + _STOPS_AGAIN_IN if self._asked_to_stop else None
         if not claims:
             return Report(again_at=again_at)
         lost, cancelled = await self._claiming.extend(claims)

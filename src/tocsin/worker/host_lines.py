@@ -122,7 +122,7 @@ class HostLines:
         self._longest_line = max(1, most_standing // 4)
         self._hosts: dict[Host, _Host] = {}
         self._standing: dict[ClaimIdentity, _Standing] = {}
-        # Hosts with a connection free and somebody in line; there are some only while the worker is short of
+        # Hosts with a connection free and a call in line; there are some only while the worker is short of
         # places.
         self._ready: OrderedDict[Host, None] = OrderedDict()
         self._arrivals = count()

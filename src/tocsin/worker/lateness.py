@@ -64,7 +64,7 @@ class Lateness:
         self._others: bool | None = None
 
     def learn(self, workers: Sequence[int]) -> None:
-        """The live workers; only who was there when this one began matters."""
+        """The live workers; only those matter that were there when this one began."""
         if self._others is None:
             self._others = len(workers) > 1
 

@@ -26,7 +26,8 @@ from tocsin.telemetry import Telemetry
 _BATCH: Final = 1000
 _LEFT_TO_PLANNER: Final[Span] = 5 * SECOND
 """After this a worker looks again at an execution that the planner was to decide about."""
-_SOON: Final[Span] = SECOND // 5
+_LEFT_TO_OTHERS: Final[Span] = SECOND // 5
+"""The same where another transaction had the job locked, or there is more to decide."""
 
 
 def was_missed(claim: Claim, now: Instant) -> bool:
@@ -89,7 +90,7 @@ class Misfires:
         """What was decided is not ours any more, and is not touched by this."""
         for claims, wait in (
             ([claim for claim in batch if claim.job_id in behind], _LEFT_TO_PLANNER),
-            ([claim for claim in batch if claim.job_id not in behind], _SOON),
+            ([claim for claim in batch if claim.job_id not in behind], _LEFT_TO_OTHERS),
         ):
             if claims:
                 await self._settling.put_back(claims, now + wait)

@@ -1,4 +1,4 @@
-"""Who gets a worker's free places when there are fewer of them than executions that are due.
+"""Which executions get a worker's free places when fewer places are free than executions are due.
 
 Two parts fill places: the starter with claims from the timetable, the claimer with due executions from the
 queue. Both ask here, and each takes its own part of one allotment over the lanes of both. So a place goes by
@@ -20,8 +20,8 @@ _USUAL_WEIGHT: Final = 1
 
 
 class Places:
-    """The places of one worker, who has them, and what its lanes are owed of them. A place is room for one
-    call."""
+    """The places of one worker: which calls have them, and what its lanes are owed of them. A place is room
+    for one call."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity

@@ -35,7 +35,7 @@ from tocsin.worker.line_keeper import LineKeeper
 from tocsin.worker.places import Places
 from tocsin.worker.settler import Settlement, Settler, lost_by_stopping
 from tocsin.worker.started import tell_started
-from tocsin.worker.timeouts import Call, Timeouts
+from tocsin.worker.timeouts import CallTask, Timeouts
 from tocsin.worker.timetable import Timetable
 
 _TOLD_TOGETHER: Final = 64
@@ -295,7 +295,7 @@ class Runner:
         outcome: Outcome | Postponed
         try:
             await self._failpoints.reach("runner.before_call")
-            self._timeouts.watch(cast("Call", asyncio.current_task()), work.timeout / SECOND)
+            self._timeouts.watch(cast("CallTask", asyncio.current_task()), work.timeout / SECOND)
             caller = self._callers[work.route]
             outcome = await caller.call(assignment_of(claim), work.target, work.timeout / SECOND)
             await self._failpoints.reach("runner.called")

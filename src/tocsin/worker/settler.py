@@ -275,7 +275,7 @@ class Settler:
             self._telemetry.attempts.labels(*labels).inc(number)
 
     def _tell_succeeded(self, claims: list[Claim], ends: list[Instant], lost: list[AnyClaim]) -> None:
-        """Those that were lost before are counted by whoever ended them."""
+        """Those that were lost before are counted by the part that ended them."""
         if lost:
             gone = set(map(id, lost))
             kept = [place for place, claim in enumerate(claims) if id(claim) not in gone]

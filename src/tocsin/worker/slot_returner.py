@@ -13,7 +13,7 @@ _KEPT: Final[Span] = 2 * SECOND
 
 class SlotReturner:
     """Runs when the worker took slots, now and then as long as it has some, and when a notice says that
-    somebody waits."""
+    an execution waits."""
 
     name = "slot_returner"
     interval = 60.0
@@ -32,4 +32,4 @@ class SlotReturner:
         if has_passed(_KEPT, self._swept_at, now):
             self._swept_at = now
             await self._slots.give_back_unused()
-        return Report(again_at=self._swept_at + _KEPT if self._slots.held else None)
+        return Report(again_at=self._swept_at + _KEPT if self._slots.has_any else None)

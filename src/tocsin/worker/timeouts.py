@@ -10,20 +10,20 @@ import asyncio
 from itertools import takewhile
 from typing import Any
 
-Call = asyncio.Task[Any]
+CallTask = asyncio.Task[Any]
 
 
 class Timeouts:
     """The deadlines of the calls under way on one worker."""
 
     def __init__(self) -> None:
-        self._deadlines: dict[float, dict[Call, float]] = {}
+        self._deadlines: dict[float, dict[CallTask, float]] = {}
         """By the seconds that calls may take; each kind in the order of its deadlines."""
-        self._kinds: dict[Call, float] = {}
-        self._cancelled: set[Call] = set()
+        self._kinds: dict[CallTask, float] = {}
+        self._cancelled: set[CallTask] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def watch(self, call: Call, seconds: float) -> None:
+    def watch(self, call: CallTask, seconds: float) -> None:
         """Cancel this call in so many seconds, unless it is over by then. Must be told when it is `over`."""
         deadline = asyncio.get_running_loop().time() + seconds
         self._kinds[call] = seconds
@@ -31,7 +31,7 @@ class Timeouts:
         if self._timer is None or deadline < self._timer.when():
             self._set_timer(deadline)
 
-    def over(self, call: Call) -> bool:
+    def over(self, call: CallTask) -> bool:
         """A call is over. Whether it was cancelled here."""
         self._forget(call)
         if call not in self._cancelled:
@@ -39,7 +39,7 @@ class Timeouts:
         self._cancelled.remove(call)
         return True
 
-    def _forget(self, call: Call) -> None:
+    def _forget(self, call: CallTask) -> None:
         seconds = self._kinds.pop(call, None)
         if seconds is not None:
             kind = self._deadlines[seconds]

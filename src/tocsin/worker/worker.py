@@ -191,7 +191,7 @@ class Worker:
         ]
 
     def heard(self, renewal: Renewal) -> None:
-        """The node's heartbeat learned who else works: our share of tenants' limits follows."""
+        """The node's heartbeat learned which workers are live: our share of tenants' limits follows."""
         self.rank.learn(renewal.workers, renewal.now / SECOND)
         self.lateness.learn(renewal.workers)
 

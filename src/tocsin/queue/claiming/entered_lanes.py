@@ -1,6 +1,6 @@
 """Lanes that applications entered first, in their own transactions (`lanes_entered`), become ordinary ones.
 
-An application's transaction does not insert into `lanes`: everybody who inserts the same lane would wait
+An application's transaction does not insert into `lanes`: every other insert of the same lane would wait
 until the application commits. Looks read both tables, so nothing waits for this.
 """
 

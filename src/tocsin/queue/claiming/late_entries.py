@@ -31,7 +31,7 @@ class LateEntries:
 
 
 def read_entry(notice: str) -> tuple[Lane, Instant] | None:
-    """Which lane, and since when. Anybody who is connected to the database can send a notice: what cannot be
+    """Which lane, and since when. Anyone connected to the database can send a notice: what cannot be
     read says nothing."""
     words = notice.split(":", 4)
     numbers = words[:3]

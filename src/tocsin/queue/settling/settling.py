@@ -33,7 +33,7 @@ _SETTLED = named(__package__, "settled")
 
 
 class Settling:
-    """Settles claims of one cell, whoever holds them."""
+    """Settles claims of one cell, of any holder."""
 
     def __init__(self, database: Database, cell: int, slots: Slots) -> None:
         self._database = database

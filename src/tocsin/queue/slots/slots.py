@@ -92,8 +92,8 @@ class Slots:
         """Sent when we have more slots than before, or when there is more to do about them."""
 
     @property
-    def held(self) -> bool:
-        """Whether we have any."""
+    def has_any(self) -> bool:
+        """Whether this worker has slots."""
         return not self._book.empty
 
     @property
@@ -103,7 +103,8 @@ class Slots:
 
     @property
     def holder(self) -> Holder:
-        """Who has these slots; the epoch proves it, and is None while we do not know which slots are ours."""
+        """The node that has these slots. Its epoch proves that, and is None while the node does not know
+        which slots it has."""
         return Holder(self._node_id, self._worker_id, self._epoch)
 
     async def take(self, claims: Sequence[Claim]) -> list[Claim]:
@@ -314,7 +315,7 @@ class Slots:
         await self.wake_owed()
 
     async def wake_owed(self) -> None:
-        """Wake those who wait for slots that were freed. Where that fails the keeper does it again."""
+        """Wake executions that wait for slots that were freed. Where that fails the keeper does it again."""
         unwoken, self._unwoken = self._unwoken, Counter()
         try:
             keys = [(*key, _ANY_SLOT, number) for key, number in unwoken.items()]
@@ -336,6 +337,7 @@ def _wanted(claims: Sequence[Claim]) -> list[Asked]:
 
 def _generously(ask: Asked) -> Asked:
     """Up to twice as many as are wanted just now, of keys that may have many: more will be wanted soon, and
-    the claim itself starts what finds an idle slot. Should somebody else want them, they go back at once."""
+    the claim itself starts what finds an idle slot. If another worker wants
+    them, they go back at once."""
     tenant_id, key, most, wanted = ask
     return tenant_id, key, most, wanted + min(wanted, int(most * _SPARE_SHARE))

@@ -74,13 +74,13 @@ class Changing:
                 raise wrong_state("change", job)
             if job["kind"] != definition.kind:
                 raise Conflict("a one-off cannot become recurring or the other way round", field="schedule")
-            held = await take_back(session, job_id, now if job["kind"] == "recurring" else BEGINNING)
-            if job["kind"] == "once" and not held and job["state"] == "active":
+            taken = await take_back(session, job_id, now if job["kind"] == "recurring" else BEGINNING)
+            if job["kind"] == "once" and not taken and job["state"] == "active":
                 raise Conflict("cannot change: the job's only execution has already started")
             owed = await _plan_what_is_owed(session, job, definition.schedule, now)
             await _write_definition(session, job_id, definition)
-            cursor = _new_cursor(job, definition.schedule, held, now)
-            fires_taken = len(held) if job["kind"] == "recurring" else 0
+            cursor = _new_cursor(job, definition.schedule, taken, now)
+            fires_taken = len(taken) if job["kind"] == "recurring" else 0
             if job["state"] == "paused":
                 await skip_fires(session, job_id, owed.skips)
                 await session.execute(
@@ -155,10 +155,10 @@ async def _write_definition(session: Session, job_id: UUID, definition: Definiti
     await session.execute(sql("reroute_executions"), CELL, job_id, route_of(definition.target))
 
 
-def _new_cursor(job: Record, schedule: Schedule, held: Sequence[Instant], now: Instant) -> Instant | None:
+def _new_cursor(job: Record, schedule: Schedule, taken: Sequence[Instant], now: Instant) -> Instant | None:
     """An unchanged schedule goes on where it was; a changed one begins after now."""
     if schedule == schedule_of(job):
-        return earliest(held, job)
+        return earliest(taken, job)
     if job["kind"] == "once":
         return rule_of(schedule).next_fire(BEGINNING)
     return rule_of(schedule).next_fire(now)

@@ -82,15 +82,15 @@ class Pausing:
             job = await lock_job(session, tenant_id, job_id)
             if job["state"] not in ("active", "completed"):
                 raise wrong_state("pause", job)
-            held = await take_back(session, job_id, BEGINNING)
-            if job["state"] == "completed" and not held:
+            taken = await take_back(session, job_id, BEGINNING)
+            if job["state"] == "completed" and not taken:
                 raise wrong_state("pause", job)
-            if job["kind"] == "once" and not held:
+            if job["kind"] == "once" and not taken:
                 raise Conflict("cannot pause: the job's only execution has already started")
-            await _hold(session, job, held, reason, until)
+            await _hold(session, job, taken, reason, until)
             if until is not None:
                 await session.execute("SELECT pg_notify('tocsin', 'pauses')")
-            return len(held)
+            return len(taken)
 
     async def pause_idle(self, tenant_id: int, job_ids: Sequence[UUID], reason: str) -> set[UUID]:
         """Pause those of these jobs that have nothing live, all at once. Returns them; the others are as they
@@ -118,8 +118,8 @@ class Pausing:
                 row = await session.fetchrow(sql("heard_by_holder"), CELL, *key, token, target)
                 if row is None:
                     return False
-                held = await take_back(session, key.job_id, BEGINNING)
-                await _hold(session, job, held, reason, None)
+                taken = await take_back(session, key.job_id, BEGINNING)
+                await _hold(session, job, taken, reason, None)
         return True
 
     async def pause_failing(
@@ -218,10 +218,10 @@ class Pausing:
 
 
 async def _hold(
-    session: Session, job: Record, held: Sequence[Instant], reason: str | None, until: Instant | None
+    session: Session, job: Record, taken: Sequence[Instant], reason: str | None, until: Instant | None
 ) -> None:
-    """Pause a locked job whose planned fires `held` were taken back."""
-    left_over = await _left_over(session, job, held)
+    """Pause a locked job whose planned fires `taken` were taken back."""
+    left_over = await _left_over(session, job, taken)
     await skip_fires(session, job["id"], [Skip(fire, fire, 1, "paused") for fire in left_over])
     await session.execute(
         "UPDATE jobs SET state = 'paused', state_reason = $3, paused_until = $4, next_fire_at = $5,"
@@ -231,22 +231,22 @@ async def _hold(
         job["id"],
         reason,
         until,
-        earliest([fire for fire in held if fire not in left_over], job),
-        len(held) if job["kind"] == "recurring" else 0,
+        earliest([fire for fire in taken if fire not in left_over], job),
+        len(taken) if job["kind"] == "recurring" else 0,
     )
 
 
-async def _left_over(session: Session, job: Record, held: Sequence[Instant]) -> set[Instant]:
+async def _left_over(session: Session, job: Record, taken: Sequence[Instant]) -> set[Instant]:
     """Of the fires taken back those that an earlier schedule of the job had named.
 
     The cursor cannot go back to them: the schedule that the job has now may name other times there, from
     before it was the job's. A time that it names and that was never planned shows that it was not yet.
     """
-    if job["kind"] == "once" or not held:
+    if job["kind"] == "once" or not taken:
         return set()
-    rule, kept = rule_of(schedule_of(job)), set(held)
-    decided = await decided_since(session, job["id"], min(held))
-    first, end = rule.next_fire(min(held) - 1), job["next_fire_at"] or max(held) + 1
+    rule, kept = rule_of(schedule_of(job)), set(taken)
+    decided = await decided_since(session, job["id"], min(taken))
+    first, end = rule.next_fire(min(taken) - 1), job["next_fire_at"] or max(taken) + 1
     named = [] if first is None else islice(fire_times(rule, first), _MOST_LOOKED_AT)
     unplanned = [
         fire
@@ -254,4 +254,4 @@ async def _left_over(session: Session, job: Record, held: Sequence[Instant]) -> 
         if fire not in kept and decided.end_of(fire) is None
     ]
     since = max(unplanned, default=BEGINNING)
-    return {fire for fire in held if fire < since or rule.next_fire(fire - 1) != fire}
+    return {fire for fire in taken if fire < since or rule.next_fire(fire - 1) != fire}

@@ -45,9 +45,9 @@ async def take_back(session: Session, job_id: UUID, after: Instant) -> list[Inst
     return [row["fire_at"] for row in taken]
 
 
-def earliest(held: Sequence[Instant], job: Record) -> Instant | None:
+def earliest(taken: Sequence[Instant], job: Record) -> Instant | None:
     """The cursor after planned fires were taken back: the earliest of them."""
-    known = [*held, job["next_fire_at"]] if job["next_fire_at"] is not None else held
+    known = [*taken, job["next_fire_at"]] if job["next_fire_at"] is not None else taken
     return min(known, default=None)
 
 
@@ -106,7 +106,7 @@ async def plan_all(
 async def plan_beyond(
     session: Session, rule: Rule, cursor: Instant, terms: Terms, now: Instant, until: Instant
 ) -> Plan:
-    """Plan until `until`, and on past what was decided already, for example because somebody skipped it: the
+    """Plan until `until`, and on past what was decided already, for example because a person skipped it: the
     planner goes on from there and looks at no history."""
     done = await plan_all(session, rule, cursor, terms, now, until)
     over_at = terms.decided.over_at

@@ -44,8 +44,8 @@ class HostBreaker:
         self._troubled: OrderedDict[Host, _Trouble] = OrderedDict()
 
     def wait(self, host: Host, due_at: Instant, now: Instant) -> Span | None:
-        """How long a call should be put off; None lets it through. Who is let through must `report` or
-        `forget`."""
+        """How long a call should be put off; None lets it through. A caller that is let through must `report`
+        or `forget`."""
         trouble = self._troubled.get(host)
         if trouble is None or trouble.failures < TRIP_AFTER or now - due_at >= LONGEST_WAIT:
             return None

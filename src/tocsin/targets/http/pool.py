@@ -1,9 +1,9 @@
 """Which connection carries the next request, how many there may be, and for how long.
 
 A request first gets a place in the line of its origin (scheme, host, port, and the TLS context if it brings
-one, so that nobody is served on a connection that was made with somebody else's certificate), then in the
-line of the whole client; both serve tenants in turn, so a slow target holds up only those who call it, and no
-tenant alone fills a line. Who has a place may take an idle connection of that origin or open a new one. Idle
+one, so that no call goes out on a connection that was made with another certificate), then in the line of the
+whole client. Both lines serve tenants in turn, so a slow target holds up only its own calls, and no tenant
+alone fills a line. A request with a place takes an idle connection of that origin or opens a new one. Idle
 connections are reused newest first, so that the surplus ages when traffic falls; the oldest of all goes first
 when there are too many, and each goes after `idle_seconds`.
 
@@ -108,7 +108,7 @@ class HttpPool:
         self._ticker: asyncio.TimerHandle | None = None
 
     def enter_now(self, url: TargetUrl, tls: ssl.SSLContext | None = None) -> Origin | None:
-        """A place in both lines if that needs no waiting. Who got one must `leave`."""
+        """A place in both lines if that needs no waiting. A caller that got one must `leave`."""
         origin = self._origin_of(url, tls)
         if origin.line.enter_now():
             if self._line.enter_now():
@@ -118,7 +118,7 @@ class HttpPool:
         return None
 
     async def enter(self, url: TargetUrl, tls: ssl.SSLContext | None = None, tenant_id: int = 0) -> Origin:
-        """A place in both lines, when it is the tenant's turn. Who got one must `leave`."""
+        """A place in both lines, when it is the tenant's turn. A caller that got one must `leave`."""
         origin = self._origin_of(url, tls)
         origin.callers += 1
         try:

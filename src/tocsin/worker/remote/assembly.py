@@ -75,7 +75,7 @@ class GatewayParts(msgspec.Struct, frozen=True):
         notices.on("workers", self._look_at_states)
 
     def heard(self, renewal: Renewal) -> None:
-        """The node's heartbeat learned who else works: our share of tenants' limits follows."""
+        """The node's heartbeat learned which workers are live: our share of tenants' limits follows."""
         self.rank.learn(renewal.workers, renewal.now / SECOND)
 
     async def drain(self) -> None:

@@ -3,7 +3,7 @@
 One look serves all of them. The lanes that have something due are offered to the least loaded worker first,
 and to the next ones only as long as there is more: a hundred idle workers do not ask for one execution a
 hundred times. While nothing is parked nothing is asked. Between looks it sleeps until the next run time of a
-lane that somebody here serves, or until a notice.
+lane that a worker here serves, or until a notice.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from tocsin.worker.remote.settler import release_of
 from tocsin.worker.settler import Settler
 
 _CLAIMS_AT_ONCE: Final = 4
-_IN_VAIN: Final = 20 * MILLISECOND
+_EMPTY_CLAIM_PAUSE: Final = 20 * MILLISECOND
 """Until the next look when something due could not be had: others have it, or a limit holds it back."""
 
 
@@ -86,7 +86,7 @@ class Dispatcher:
             return AGAIN_NOW
         soonest = min((view.next_run_at for view in views), default=now + round(self.interval * SECOND))
         ends = min(parked.until for parked in waiting)
-        return min(max(soonest, now + _IN_VAIN), ends, now + round(self.interval * SECOND))
+        return min(max(soonest, now + _EMPTY_CLAIM_PAUSE), ends, now + round(self.interval * SECOND))
 
     async def _take_unanswered(self, waiting: Sequence[Parked], now: Instant) -> None:
         """Hand out what earlier claims took whose answers were lost."""

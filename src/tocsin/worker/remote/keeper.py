@@ -51,11 +51,11 @@ class Keeper:
         self._all_held = False
 
     def look_at_states(self) -> None:
-        """Somebody asked a worker to drain."""
+        """A worker was asked to drain."""
         self._looked_at = 0
 
     def look_at_held(self) -> None:
-        """Somebody asked an execution to stop, or another gateway settled what may be ours."""
+        """An execution was asked to stop, or another gateway settled what may be ours."""
         self._all_held = True
 
     async def run_once(self, now: Instant) -> Report:
