@@ -47,7 +47,7 @@ _RAISED: Final = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)")
 _OPTIONS: Final = frozenset({"database", "url", "api_key", "max_attempts", "timeout", "app"})
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def app_of(name: str, url: str | None, api_key: str | None) -> App:
     """The app of a back end: the same in all threads, while Django has a back end for each."""
     return App(name, url=url, api_key=api_key)
