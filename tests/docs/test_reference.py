@@ -17,6 +17,7 @@ from tocsin.api.wire.executions import Execution
 from tocsin.api.wire.jobs import Job
 from tocsin.api.wire.keys import Key
 from tocsin.api.wire.tenants import Tenant
+from tocsin.domain.findings import FINDINGS
 from tocsin.domain.keys import Scope
 from tocsin.domain.lifecycle import FINAL, TRANSITIONS, State
 from tocsin.sdk.conformance.attempts import TASKS
@@ -42,6 +43,11 @@ def test_every_setting_is_documented_with_its_default() -> None:
 def test_every_metric_is_documented_with_its_type() -> None:
     documented = {row[0].strip("`"): row[1] for row in rows(page("operating/metrics.md"), "Name")}
     assert documented == {f.name + "_total" * (f.type == "counter"): f.type for f in every_metric()}
+
+
+def test_every_finding_of_the_doctor_is_documented_in_order() -> None:
+    documented = [row[0].strip("`") for row in rows(page("operating/troubleshooting.md"), "Finding")]
+    assert documented == [find.__name__ for find in FINDINGS]
 
 
 def test_every_route_is_documented_with_its_scope_and_status() -> None:

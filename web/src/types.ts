@@ -347,6 +347,13 @@ export interface DeclaredJob {
   problem: Problem | null;
 }
 
+export interface Diagnosis {
+  now: string;
+  healthy: boolean;
+  looked_for: number;
+  findings: Array<FindingView>;
+}
+
 export interface Disowned {
   released: number;
 }
@@ -438,6 +445,14 @@ export interface FieldChange {
   field: string;
   before: unknown;
   after: unknown;
+}
+
+export interface FindingView {
+  code: string;
+  severity: "late" | "soon" | "wrong";
+  words: string;
+  evidence: Array<string>;
+  fix: string;
 }
 
 export interface Fit {

@@ -44,6 +44,7 @@ from tocsin.store.leases import LeaseStore
 from tocsin.store.logins import LoginStore
 from tocsin.store.logs import LogStore
 from tocsin.store.operations import OperationStore
+from tocsin.store.picture import PictureStore
 from tocsin.store.queues import QueueStore
 from tocsin.store.repeats import RepeatStore
 from tocsin.store.resealing import Resealing
@@ -75,9 +76,9 @@ class Context(msgspec.Struct, frozen=True):
     """The API's stores and services.
 
     Those over the API's own connections see the tenant that a call acts for; `tenants`, `keys`, `resealing`,
-    `all_queues`, `all_series`, `tallies`, `system` and `whole_audit` are over the operator's, which see all,
-    and are only for callers with the `admin` scope. `sessions` is, too: it is asked by the hash of what a
-    browser holds, before anybody knows for whom. So are `logins`.
+    `all_queues`, `all_series`, `tallies`, `system`, `picture` and `whole_audit` are over the operator's,
+    which see all, and are only for callers with the `admin` scope. `sessions` is, too: it is asked by the
+    hash of what a browser holds, before anybody knows for whom. So are `logins`.
     """
 
     database: Database
@@ -121,6 +122,7 @@ class Context(msgspec.Struct, frozen=True):
     whole_audit: AuditStore
     tallies: TallyStore
     system: SystemStore
+    picture: PictureStore
     tenants: TenantStore
     keys: KeyStore
     secrets: SecretStore
@@ -216,6 +218,7 @@ def make_context(
         AuditStore(operator),
         TallyStore(operator),
         SystemStore(operator),
+        PictureStore(operator),
         tenants,
         KeyStore(operator),
         SecretStore(database, box),

@@ -1,8 +1,11 @@
 """``/v1/system``: the database, the fleet's versions, and checks that say what to do. Shared for ten
 seconds."""
 
+import shutil
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +13,7 @@ import msgspec
 import tocsin
 from tocsin.api.endpoint import Call, Endpoint
 from tocsin.api.wire import system as wire
+from tocsin.domain.findings import FINDINGS, diagnose
 from tocsin.domain.instant import format_instant
 from tocsin.domain.keys import Scope
 from tocsin.domain.standing import Standing
@@ -18,6 +22,7 @@ _FRESH_S: Final = 10.0
 _LONG_TRANSACTION_S: Final = 300
 _CONNECTIONS_SHARE: Final = 0.8
 _MANY_DEAD: Final = 100_000
+_HISTORY_DAYS: Final = 30
 
 
 async def show(call: Call) -> wire.System:
@@ -32,6 +37,33 @@ async def show(call: Call) -> wire.System:
         context.fresh.keep("system", moment, found, seconds=_FRESH_S)
     answer: wire.System = found
     return answer
+
+
+async def findings(call: Call) -> wire.Diagnosis:
+    """What is wrong, and what to do about it."""
+    return await call.context.fresh.shared("findings", call.context.clock, lambda: _diagnose(call))
+
+
+async def _diagnose(call: Call) -> wire.Diagnosis:
+    context = call.context
+    set_to = {one.name: one.value for one in context.settings}
+    days = int(set_to.get("TOCSIN_HISTORY_DAYS") or _HISTORY_DAYS)
+    disk = _disk_free(set_to.get("TOCSIN_DATA_DIR"))
+    found = diagnose(await context.picture.take(days, time.time(), context.wall, disk))
+    return wire.Diagnosis(
+        now=format_instant(context.clock.now()),
+        healthy=not found,
+        looked_for=len(FINDINGS),
+        findings=[wire.FindingView(**msgspec.structs.asdict(one)) for one in found],
+    )
+
+
+def _disk_free(directory: str | None) -> float | None:
+    """The free share of the disk that the embedded database is on, if there is one."""
+    if directory is None or not Path(directory, "postgres").is_dir():
+        return None
+    usage = shutil.disk_usage(directory)
+    return usage.free / usage.total
 
 
 def _system(
@@ -106,5 +138,9 @@ ENDPOINTS = (
     Endpoint(
         method="GET", path="/v1/system", handler=show, answer=wire.System, scope=Scope.ADMIN,
         summary="The database, the fleet's versions, and checks that say what to do",
+    ),
+    Endpoint(
+        method="GET", path="/v1/system/findings", handler=findings, answer=wire.Diagnosis, scope=Scope.ADMIN,
+        summary="What is wrong, the likeliest cause first, with evidence and the command that mends it",
     ),
 )  # fmt: skip

@@ -33,6 +33,7 @@ _COMMANDS: Final = {
     "whoami": ("whoami",),
     "audit": ("audit",),
     "fleet": ("shards", "nodes", "system"),
+    "doctor": ("doctor",),
     "workers": ("workers",),
     "tasks": ("tasks",),
     "stats": ("stats", "tallies"),

@@ -3,6 +3,7 @@
 import msgspec
 
 from tocsin.api.wire.scalars import Time
+from tocsin.domain.findings import Severity
 from tocsin.domain.standing import Kind
 
 
@@ -61,6 +62,26 @@ class Check(msgspec.Struct, frozen=True):
     ok: bool
     words: str
     hint: str | None = None
+
+
+class FindingView(msgspec.Struct, frozen=True):
+    """Something that is not as it should be: how urgent it is, why we think so, and the command that mends it
+    or shows more."""
+
+    code: str
+    severity: Severity
+    words: str
+    evidence: list[str]
+    fix: str
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong, the likeliest cause first. `looked_for` is how many kinds of trouble were looked for."""
+
+    now: Time
+    healthy: bool
+    looked_for: int
+    findings: list[FindingView]
 
 
 class System(msgspec.Struct, frozen=True, kw_only=True):

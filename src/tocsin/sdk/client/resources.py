@@ -1006,6 +1006,11 @@ class AsyncSystem:
         answer: types.System = await self._client.send(request_of("GET", "system"))
         return answer
 
+    async def findings(self) -> types.Diagnosis:
+        """What is wrong, the likeliest cause first, with evidence and the command that mends it."""
+        answer: types.Diagnosis = await self._client.send(request_of("GET", "system", "findings"))
+        return answer
+
 
 class AsyncTallies:
     """`tallies`: what the API has of it."""

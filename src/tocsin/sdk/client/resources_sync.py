@@ -1005,6 +1005,11 @@ class System:
         answer: types.System = self._client.send(request_of("GET", "system"))
         return answer
 
+    def findings(self) -> types.Diagnosis:
+        """What is wrong, the likeliest cause first, with evidence and the command that mends it."""
+        answer: types.Diagnosis = self._client.send(request_of("GET", "system", "findings"))
+        return answer
+
 
 class Tallies:
     """`tallies`: what the API has of it."""

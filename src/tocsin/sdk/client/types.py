@@ -415,6 +415,15 @@ class DeclaredJob(TypedDict):
     problem: "NotRequired[Problem | None]"
 
 
+class Diagnosis(TypedDict):
+    """What is wrong, the likeliest cause first. `looked_for` is how many kinds of trouble were looked for."""
+
+    now: "str"
+    healthy: "bool"
+    looked_for: "int"
+    findings: "list[FindingView]"
+
+
 class Disowned(TypedDict):
     """What had an owner and has none any more."""
 
@@ -530,6 +539,16 @@ class FieldChange(TypedDict):
     field: "str"
     before: "Any"
     after: "Any"
+
+
+class FindingView(TypedDict):
+    """Something that is not as it should be: how urgent it is, why we think so, and the command that mends it or shows more."""
+
+    code: "str"
+    severity: "Literal['late', 'soon', 'wrong']"
+    words: "str"
+    evidence: "list[str]"
+    fix: "str"
 
 
 class Fit(TypedDict):

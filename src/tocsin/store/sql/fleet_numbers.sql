@@ -2,7 +2,7 @@
 -- keeps: none of them grows with the backlog or the history. `first_unplanned` is the earliest fire time
 -- that no scheduler has planned. Dead letters are counted up to $2, in the order of their index, so that it
 -- is read and not the table.
--- Caller: SystemStore.numbers.
+-- Caller: SystemStore.numbers, PictureStore._fleet.
 -- Locks: nothing.
 -- Index: jobs_to_plan, one probe per shard; history_dead or history_dead_letters of each day.
 -- Zero rows: never, always one.
