@@ -17,6 +17,8 @@ def test_the_printed_link_logs_in_once_and_leaves_no_trace_in_the_address(
     page.goto(link)
     expect(page.get_by_role("alert")).to_contain_text("used already")
     expect(page.get_by_label("API key")).to_be_visible()
+    page.goto(served.link())  # where the page is open already only the part behind `#` changes
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
 def test_by_clicks_alone_a_first_job_fires_then_one_fails_and_is_replayed(page: Page, served: Served) -> None:

@@ -8,6 +8,8 @@ export const session = signal<SessionView | null>(null);
 export const refusal = signal<string | null>(null);
 /** Null while it is not known yet. */
 export const known = signal(false);
+/** Whether somebody was logged in since the page was loaded. */
+let met = false;
 
 export const mayWrite = computed(() => has("write"));
 export const operator = computed(() => session.value?.scopes.includes("admin") ?? false);
@@ -16,9 +18,15 @@ function has(scope: "read" | "write"): boolean {
   return (session.value?.scopes.includes(scope) ?? false) || operator.value;
 }
 
-/** Learn who we are, by the ticket in the address first. It stands behind `#`, and leaves the address at once. */
+const ticketOf = () => /^#ticket=([\w-]+)$/.exec(location.hash)?.[1];
+
+/**
+ * Learn who we are, by the ticket in the address first. It stands behind `#`, and leaves the address at once. A link that is
+ * opened where the page is already open changes nothing but that part: the page begins anew with it.
+ */
 export async function begin(): Promise<void> {
-  const ticket = /^#ticket=([\w-]+)$/.exec(location.hash)?.[1];
+  addEventListener("hashchange", () => ticketOf() && location.reload());
+  const ticket = ticketOf();
   if (ticket) {
     history.replaceState(null, "", location.pathname + location.search);
     await logIn({ ticket });
@@ -29,6 +37,7 @@ export async function logIn(by: { key: string } | { ticket: string }): Promise<v
   refusal.value = null;
   try {
     await post("/session", by);
+    if (met) location.reload(); // nothing that the one before saw stays with the next one
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     refusal.value = error.problem.detail;
@@ -41,6 +50,7 @@ export async function look(): Promise<void> {
     const found = await get<SessionView>("/session");
     heardNow(found.now);
     session.value = found;
+    met = true;
     loggedOut.value = false;
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
