@@ -64,6 +64,7 @@ def test_a_task_is_scheduled_and_its_fires_have_the_days_of_their_own_zone(
     expect(page.locator(".facts")).to_contain_text("task shop.count_stock")
     page.get_by_role("tab", name="upcoming").click()
     expect(page.locator(".coming-list li span").first).to_have_text(re.compile("^Mon"))
+    expect(page.get_by_text("In Asia/Tokyo, the zone of its schedule.")).to_be_visible()
     (job,) = served.api.get("/v1/jobs", name="stocktaking").json()["items"]
     assert (job["target"]["task"], job["target"]["payload"]) == ("shop.count_stock", {"shelf": 4})
 

@@ -37,8 +37,8 @@ interface Options {
 }
 
 export async function ask<T>(method: string, path: string, options: Options = {}): Promise<T> {
-  const headers: Record<string, string> = { ...OURS, ...options.headers };
-  if (tenant.value) headers["Tocsin-Tenant"] = tenant.value;
+  const acting: Record<string, string> = tenant.value ? { "Tocsin-Tenant": tenant.value } : {};
+  const headers: Record<string, string> = { ...OURS, ...acting, ...options.headers };
   if (options.body !== undefined) headers["Content-Type"] = "application/json";
   const body = options.body === undefined ? null : JSON.stringify(options.body);
   let answer: Response;

@@ -102,10 +102,17 @@ function Thing({ entry }: { entry: AuditEntry }) {
     ? `/jobs/${entry.object}`
     : /^exec_/.test(entry.object)
       ? `/executions/${entry.object}`
-      : kind && PLACES[kind] && PLACES[kind] + part(name);
+      : kind && (LISTS[kind] ?? (PLACES[kind] && PLACES[kind] + part(name)));
   return path ? <a href={address(path)}>to {titleOf(entry)}</a> : <span class="break">{entry.object}</span>;
 }
 
+/** Things that are shown on the page of all of them. */
+const LISTS: Record<string, string> = {
+  calendar: "/calendars",
+  connection: "/connections",
+  key: "/keys",
+  secret: "/secrets",
+};
 const PLACES: Record<string, string> = {
   tenant: "/tenants/",
   queue: "/queues/",

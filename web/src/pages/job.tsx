@@ -9,7 +9,8 @@ import { Empty, Part } from "../parts/notices.tsx";
 import { RunsPlot } from "../plots/runs.tsx";
 import { address, alter, param, part } from "../router.ts";
 import { mayWrite } from "../session.ts";
-import { dayOf, jobZone, moment } from "../time.ts";
+import { whatItDoes } from "../target.ts";
+import { clock, day, dayOf, jobZone, moment, whole, zoneName } from "../time.ts";
 import type { AuditPage, BackfillPage, ExecutionPage, Job, Preview } from "../types.ts";
 import { Entries } from "./audit.tsx";
 import { ExecutionRows } from "./executions.tsx";
@@ -61,7 +62,9 @@ export function JobDetail({ id }: { id: string }) {
           {tab === "calendar" && <CalendarTab job={data} />}
           {tab === "upcoming" && (
             <section class="card">
-              <Part of={coming}>{(preview) => <Coming preview={preview} />}</Part>
+              <Part of={coming}>
+                {(preview) => <Coming preview={preview} zone={data.schedule.time_zone} />}
+              </Part>
             </section>
           )}
           {tab === "definition" && <Definition job={data} />}
@@ -104,11 +107,7 @@ function Runs({ job }: { job: Job }) {
               </>
             ) : (
               <Empty title="It has not run yet">
-                <p>
-                  {job.next_fire_at
-                    ? `Its next fire is ${moment(job.next_fire_at)}.`
-                    : "It has no next fire."}
-                </p>
+                <p>{whenItRuns(job)}</p>
               </Empty>
             )
           }
@@ -118,17 +117,10 @@ function Runs({ job }: { job: Job }) {
   );
 }
 
-function whatItDoes(target: Job["target"]): string {
-  switch (target.kind) {
-    case "http":
-      return `${target.method ?? "POST"} ${target.url}`;
-    case "task":
-      return `task ${target.task}`;
-    case "noop":
-      return "nothing (noop)";
-    default:
-      return target.kind;
-  }
+function whenItRuns(job: Job): string {
+  if (job.state === "paused")
+    return `It is paused${job.paused_until ? ` until ${moment(job.paused_until)}` : ""}: nothing fires before it is resumed.`;
+  return job.next_fire_at ? `Its next fire is ${moment(job.next_fire_at)}.` : "It has no next fire.";
 }
 
 function Facts({ job, words }: { job: Job; words: string }) {
@@ -171,13 +163,14 @@ function Facts({ job, words }: { job: Job; words: string }) {
 function Held({ job }: { job: Job }) {
   return (
     <>
-      held{job.state_reason ? `: ${job.state_reason}` : ""}
+      held
       {job.paused_until && (
         <>
           {" "}
           until <Time at={job.paused_until} />
         </>
       )}
+      {job.state_reason && `: ${job.state_reason}`}
     </>
   );
 }
@@ -190,15 +183,19 @@ function Next({ job }: { job: Job }) {
   );
 }
 
-function Coming({ preview }: { preview: Preview }) {
+/** The next fires on the clock that its schedule goes by; where it names none, on the one that the page shows. */
+function Coming({ preview, zone }: { preview: Preview; zone: string | null | undefined }) {
   if (!preview.fires.length) return <p class="calm">It has no further fires.</p>;
   return (
     <>
+      {zone && zone !== zoneName() && <p class="hint">In {zone}, the zone of its schedule.</p>}
       <ol class="coming-list">
         {preview.fires.map((fire) => (
           <li key={fire.at}>
-            <time dateTime={fire.at}>{fire.local.slice(11, 19)}</time>
-            <span>{dayOf(fire.local)}</span>
+            <time dateTime={fire.at} title={whole(fire.at)}>
+              {zone ? fire.local.slice(11, 19) : clock(Date.parse(fire.at))}
+            </time>
+            <span>{zone ? dayOf(fire.local) : day(Date.parse(fire.at))}</span>
             <Time at={fire.at} far />
           </li>
         ))}

@@ -7,7 +7,7 @@ import { attempt, Dialog, say } from "../parts/dialog.tsx";
 import { State, Time } from "../parts/marks.tsx";
 import { Trouble } from "../parts/notices.tsx";
 import { mayWrite } from "../session.ts";
-import { count, duration, moment, now, stamp } from "../time.ts";
+import { count, duration, now, stamp } from "../time.ts";
 import type { Backfill, BackfillAnswer, Job } from "../types.ts";
 
 const DAY = 86_400_000;
@@ -99,7 +99,10 @@ export function BackfillDialog({ job, close, again, range }: Props) {
 
 function Consequence({ dry, pace }: { dry: BackfillAnswer | null; pace: string }) {
   if (!dry) return <p>Looking at what it would run …</p>;
-  const first = dry.fire_times.slice(0, 3).map(moment).join(", ");
+  const first = dry.fire_times
+    .slice(0, 3)
+    .map((at) => stamp(Date.parse(at)))
+    .join("; ");
   const seconds = /^(\d+)s$/.exec(pace)?.[1];
   const about =
     seconds && Number(seconds) ? `, done in about ${duration(Number(seconds) * dry.total * 1000)}` : "";

@@ -2,7 +2,7 @@
 import { query } from "../api.ts";
 import { useData } from "../hooks.ts";
 import { asCli, asCurl, Copy } from "../parts/copy.tsx";
-import { Part } from "../parts/notices.tsx";
+import { Empty, Part } from "../parts/notices.tsx";
 import { useWidth } from "../plots/history.tsx";
 import { address } from "../router.ts";
 import { count, duration, minute, moment, now } from "../time.ts";
@@ -27,7 +27,13 @@ export function Load() {
         <>
           <section class="card">
             <h2>The coming 24 hours, a minute a cell</h2>
-            <HeatMap forecast={data} from={from} />
+            {nothing(data) ? (
+              <Empty title="No fires are expected">
+                <p>The jobs of the coming day show here when they fire together, and when nothing does.</p>
+              </Empty>
+            ) : (
+              <HeatMap forecast={data} from={from} />
+            )}
           </section>
           <div class="columns">
             <section class="card">
@@ -58,9 +64,12 @@ export function Load() {
   );
 }
 
+const nothing = ({ expected, one_offs }: Forecast) => ![...expected, ...one_offs].some(Boolean);
+
 function HeatMap({ forecast, from }: { forecast: Forecast; from: number }) {
   const all = forecast.expected.map((fires, index) => fires + (forecast.one_offs[index] ?? 0));
-  const some = all.filter(Boolean);
+  const whole = (index: number) => Date.parse(forecast.at[index]!) > now(); // of this minute only the rest is expected
+  const some = all.filter((fires, index) => fires && whole(index));
   const [least, most] = [Math.min(...some, Number.MAX_VALUE), Math.max(1, ...some)];
   const [box, width] = useWidth();
   const cell = Math.max(0, (width - LEFT) / 60);
@@ -112,7 +121,7 @@ function HeatMap({ forecast, from }: { forecast: Forecast; from: number }) {
 function shadeOf(fires: number, least: number, most: number): number {
   if (most === least) return Math.floor(SHADES / 2);
   const share = Math.log(fires / least) / Math.log(most / least);
-  return Math.min(SHADES - 1, Math.floor(share * SHADES));
+  return Math.max(0, Math.min(SHADES - 1, Math.floor(share * SHADES)));
 }
 
 function Peaks({ forecast }: { forecast: Forecast }) {

@@ -153,7 +153,7 @@ function Tiles({ summary }: { summary: Summary }) {
   );
 }
 
-function Tile({
+export function Tile({
   name,
   value,
   note,
@@ -268,13 +268,13 @@ function JustNow() {
           <a href={address(`/executions/${item.id}`)}>
             <Mark state={item.state} title={item.state} />
             <span class="grow name">{item.name ?? item.job_id}</span>
-            <small>
-              {item.state === "succeeded"
-                ? item.late_ms === null
-                  ? ""
-                  : `late ${duration(item.late_ms)}`
-                : (item.reason ?? item.state)}
-            </small>
+            {item.state === "succeeded" ? (
+              <small class="lag" title="how late it started">
+                {item.late_ms === null ? "" : `+${duration(Math.max(0, item.late_ms))}`}
+              </small>
+            ) : (
+              <small>{item.reason ?? item.state}</small>
+            )}
             <Time at={item.at} far />
           </a>
         </li>

@@ -30,7 +30,7 @@ export function Secrets() {
       </div>
       <p class="hint">
         A target names one as <code>{'{"secret": "name"}'}</code> in a header or in its auth. It is encrypted
-        at rest and never shown again, to nobody.
+        at rest, and nobody is shown it again.
       </p>
       <section class="card list">
         <Part of={page}>

@@ -103,25 +103,34 @@ function bytes(value: number): string {
   return `${(value / 1024 ** power).toFixed(power ? 1 : 0)} ${units[power]}`;
 }
 
-/** What this process was told, those that differ from what it would do by itself first. Secrets come masked. */
+/** What this process was told; and, behind a click, what it does by itself. Secrets come masked. */
 function Settings({ of }: { of: SettingView[] }) {
+  const untouched = of.filter((one) => one.default);
   return (
     <section class="card list">
       <div class="head">
-        <h2>Settings in force</h2>
+        <h2>Settings that were given</h2>
       </div>
-      <Table
-        label="Settings"
-        rows={of.toSorted((a, b) => Number(a.default) - Number(b.default))}
-        id={(one) => one.name}
-        pale={(one) => one.default}
-        columns={[
-          { name: "Setting", kind: "name", show: (one) => <code>{one.name}</code> },
-          { name: "Value", kind: "words", show: (one) => one.value ?? "–" },
-          { name: "From", show: (one) => (one.default ? "default" : "given") },
-        ]}
-      />
+      <SettingRows label="Settings that were given" rows={of.filter((one) => !one.default)} />
+      <details class="more defaults">
+        <summary>{untouched.length} settings are as they come</summary>
+        <SettingRows label="Settings as they come" rows={untouched} />
+      </details>
     </section>
+  );
+}
+
+function SettingRows({ label, rows }: { label: string; rows: SettingView[] }) {
+  return (
+    <Table
+      label={label}
+      rows={rows}
+      id={(one) => one.name}
+      columns={[
+        { name: "Setting", kind: "name", show: (one) => <code>{one.name}</code> },
+        { name: "Value", kind: "words", show: (one) => one.value ?? "–" },
+      ]}
+    />
   );
 }
 

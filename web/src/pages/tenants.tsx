@@ -1,7 +1,8 @@
 /** Who shares the fleet, with which weight and limits. For operators. */
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { ask, post, query } from "../api.ts";
 import { useData } from "../hooks.ts";
+import { wanted } from "../live.ts";
 import { asCli, asCurl, Copy } from "../parts/copy.tsx";
 import { Dialog, say } from "../parts/dialog.tsx";
 import { given, Pages } from "../parts/filters.tsx";
@@ -9,9 +10,10 @@ import { State, Time } from "../parts/marks.tsx";
 import { Part } from "../parts/notices.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { address, go, part } from "../router.ts";
-import { count } from "../time.ts";
-import type { AuditPage, Limits, Tenant, TenantPage } from "../types.ts";
+import { count, duration } from "../time.ts";
+import type { AuditPage, Limits, Summary, Tenant, TenantPage } from "../types.ts";
 import { Entries } from "./audit.tsx";
+import { Tile } from "./overview.tsx";
 
 const LIMITS: [keyof Limits, string][] = [
   ["pending_jobs", "jobs"],
@@ -147,6 +149,7 @@ function One({ name }: { name: string }) {
               </div>
             </div>
             {tenant.state_reason && <p class="warning">{tenant.state_reason}</p>}
+            <Use name={name} />
             <section class="card">
               <h2>Weight and limits</h2>
               <dl class="facts">
@@ -190,6 +193,61 @@ function One({ name }: { name: string }) {
       </Part>
     </>
   );
+}
+
+const LOOK_MS = 5000;
+
+/** What it does, beside what it may. Each number leads to what it counts, seen as this tenant. */
+function Use({ name }: { name: string }) {
+  const use = useSummaryOf(name);
+  if (!use) return null;
+  const ended = Object.values(use.ended_1h).reduce((sum, n) => sum + n, 0);
+  const to = (path: string, filters = {}) => address(path, { tenant: name, ...filters });
+  const { recurring_jobs: jobs, running, due, dead_24h: dead } = use;
+  return (
+    <div class="tiles">
+      <Tile
+        name="Recurring jobs"
+        value={count(jobs.count, jobs.capped)}
+        note={`${count(use.paused.jobs.count, use.paused.jobs.capped)} paused`}
+        href={to("/jobs", { kind: "recurring" })}
+      />
+      <Tile
+        name="Running"
+        value={count(running.count, running.capped)}
+        note={`${count(ended)} ended in 1 h`}
+        href={to("/executions", { state: "running" })}
+      />
+      <Tile
+        name="Due"
+        value={count(due.count, due.capped)}
+        note={due.oldest_ms === null ? "nothing waits" : `oldest ${duration(due.oldest_ms)}`}
+        href={to("/executions", { state: "queued" })}
+      />
+      <Tile
+        name="Dead, 24 h"
+        value={count(dead.count, dead.capped)}
+        note={dead.count ? "see why" : "nothing failed for good"}
+        href={to("/dead-letters")}
+        bad={dead.count > 0}
+      />
+    </div>
+  );
+}
+
+/** The numbers of another tenant than the one that is looked at. */
+function useSummaryOf(name: string): Summary | null {
+  const [summary, tell] = useState<Summary | null>(null);
+  useEffect(() => {
+    const look = () =>
+      ask<Summary>("GET", "/stats/summary", { headers: { "Tocsin-Tenant": name } })
+        .then(tell)
+        .catch(() => undefined); // the numbers of before stay; the page around them says what is wrong
+    void look();
+    const timer = setInterval(() => !document.hidden && wanted.value && void look(), LOOK_MS);
+    return () => clearInterval(timer);
+  }, [name]);
+  return summary;
 }
 
 type Value = string | number | null;

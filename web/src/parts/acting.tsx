@@ -32,7 +32,9 @@ export function Acting({ of, chosen, shown, where, more, actions }: Props) {
         ) : chosen.ids.size ? (
           <b>{count(chosen.ids.size)} selected</b>
         ) : (
-          <span class="none">{count(shown, more)} shown</span>
+          <span class="none">
+            {count(shown)} shown{more && ", there are more"}
+          </span>
         )}{" "}
         {chosen.all || chosen.ids.size ? (
           <button type="button" class="link" onClick={() => chosen.set([])}>

@@ -44,6 +44,8 @@ function Opened({ close }: { close: () => void }) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) move((at + step + choices.length) % Math.max(1, choices.length));
     else if (event.key === "Enter") pick(choices[at]);
+    else if (event.key === "Escape")
+      close(); // at once, although a search field would be emptied first
     else return;
     event.preventDefault();
   };
