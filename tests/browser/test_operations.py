@@ -130,3 +130,20 @@ def test_select_all_that_match_pauses_as_many_as_foreseen_and_a_stop_midway_leav
     expect(page.locator("figcaption")).to_contain_text(f"{JOBS - done:,} done")
     assert paused() == JOBS
     assert api.get("/v1/jobs", name="spared").json()["items"][0]["state"] == "active"
+
+
+def test_executions_are_chosen_by_state_and_cancelled_together(page: Page, served: Served) -> None:
+    api = served.tenant("called-off")
+    later: dict[str, Any] = {"schedule": {"in": "9h"}, "target": {"kind": "noop"}}
+    batch(api, [{"queue": "mass", **later} for _ in range(12)])
+    spared = api.create(queue="other", **later)
+    log_in(page, served, api.key)
+    look(page, served, "/executions")
+    expect(page.get_by_role("button", name="select all that match")).to_have_count(0)  # of every state: no
+    look(page, served, "/executions?state=queued&queue=mass")
+    page.get_by_role("button", name="select all that match").click()
+    page.get_by_role("button", name="Cancel…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel 12").click()
+    expect(page.locator("h1 .state")).to_contain_text("completed", timeout=60_000)
+    assert api.get("/v1/executions/count", state="cancelled").json()["count"] == 12
+    assert api.executions(spared)[0]["state"] == "queued"

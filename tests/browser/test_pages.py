@@ -16,7 +16,7 @@ from tests.support.api import RealApi
 
 PATHS = (
     "/", "/fires", "/fires?view=load", "/jobs", "/jobs/new", "/executions", "/dead-letters", "/operations", "/queues",
-    "/queues/default", "/fleet", "/workers", "/calendars", "/secrets", "/tenants", "/tenants/default", "/keys", "/audit", "/system",
+    "/queues/default", "/fleet", "/workers", "/calendars", "/secrets", "/connections", "/tenants", "/tenants/default", "/keys", "/audit", "/system",
     "/words", "/nope",
 )  # fmt: skip
 TABS = ("calendar", "upcoming", "definition", "changes")
@@ -78,6 +78,8 @@ def _more(served: Served, api: RealApi) -> list[str]:
     api.call("PUT", "/v1/secrets/walked", b'{"value": "a-secret-value"}')
     days = b'{"ranges": [{"from": "2030-12-24T00:00:00Z", "to": "2030-12-27T00:00:00Z"}]}'
     assert api.call("PUT", "/v1/calendars/walked", days).status == 200
+    broker = b'{"kind": "nats", "addresses": ["127.0.0.1:4222"]}'
+    assert api.call("PUT", "/v1/connections/walked", broker).status == 200
     return [
         *(f"/jobs/{job['id']}{more}" for more in ("", "/edit", *(f"?tab={tab}" for tab in TABS))),
         f"/jobs/{dead['id']}",

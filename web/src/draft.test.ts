@@ -43,3 +43,23 @@ test("a target that the form does not know stays as it is", () => {
     target: { kind: "noop" },
   });
 });
+
+test("a message goes through a connection, and its headers stay when its body is changed", () => {
+  const target = {
+    kind: "rabbitmq",
+    connection: "bus",
+    exchange: "",
+    routing_key: "due",
+    headers: { a: "b" },
+    body: 1,
+  };
+  const job = { ...JOB, target } as unknown as Job;
+  const draft = draftOf(job);
+  assert.deepEqual([draft.kind, draft.connection, draft.place], ["message", "bus", "due"]);
+  assert.deepEqual(changesOf(job, bodyOf({ ...draft, queue: "post" })), { queue: "post" });
+  assert.deepEqual(changesOf(job, bodyOf({ ...draft, body: "2" })), { target: { ...target, body: 2 } });
+  const fresh = { ...FRESH, kind: "message" as const, connection: "bus", place: "due.orders", body: "hi" };
+  const written = { kind: "nats", connection: "bus", subject: "due.orders", body: "hi" };
+  assert.deepEqual(newOf(fresh).target, written);
+  assert.deepEqual(optionsOf(fresh).slice(-2), ["--target", JSON.stringify(written)]);
+});

@@ -1,12 +1,19 @@
 /** What the form holds, and how it becomes a job and back. Pure. */
+import type { Broker } from "./connection.ts";
 import { type Auth, authOf, headersOf, linesOf, textOf } from "./credentials.ts";
 import type { Job } from "./types.ts";
 
 export type When = "every" | "cron" | "at" | "in" | "several";
 
 /** What the form can write; it leaves `other` targets as they are. */
-export type Kind = "http" | "task" | "noop" | "other";
+export type Kind = "http" | "task" | "message" | "noop" | "other";
 const WRITTEN: string[] = ["http", "task", "noop"] satisfies Kind[];
+/** What each broker calls the place that a message goes to. */
+export const PLACES: Record<Broker, "subject" | "routing_key" | "stream"> = {
+  nats: "subject",
+  rabbitmq: "routing_key",
+  redis: "stream",
+};
 
 export interface Draft {
   name: string;
@@ -33,6 +40,11 @@ export interface Draft {
   task: string;
   /** What the task is given: JSON, or text. */
   payload: string;
+  /** The broker's connection, its kind, and where in it the message goes; RabbitMQ's exchange beside. */
+  connection: string;
+  broker: Broker;
+  place: string;
+  exchange: string;
   queue: string;
   tags: string;
   attempts: string;
@@ -62,6 +74,10 @@ export const FRESH: Draft = {
   credential: "",
   task: "",
   payload: "",
+  connection: "",
+  broker: "nats",
+  place: "",
+  exchange: "",
   queue: "default",
   tags: "",
   attempts: "5",
@@ -109,6 +125,14 @@ function targetOf(draft: Draft): unknown {
       return { kind: "noop" };
     case "task":
       return { kind: "task", task: draft.task, payload: given(draft.payload) };
+    case "message":
+      return {
+        kind: draft.broker,
+        connection: draft.connection,
+        [PLACES[draft.broker]]: draft.place,
+        ...(draft.broker === "rabbitmq" ? { exchange: draft.exchange } : {}),
+        ...bodyField(draft.body),
+      };
     case "http":
       return {
         kind: "http",
@@ -150,6 +174,7 @@ export function optionsOf(draft: Draft): string[] {
     other: () => [],
     noop: () => ["--noop"],
     task: () => ["--task", draft.task, ...option("payload", draft.payload)],
+    message: () => ["--target", JSON.stringify(targetOf(draft))],
     http: () => [
       "--target-url",
       draft.url,
@@ -251,7 +276,10 @@ export function draftOf(job: Job): Draft {
     body?: unknown;
     headers?: Record<string, unknown>;
     auth?: Auth;
-  };
+    connection?: string;
+    exchange?: string;
+  } & Record<(typeof PLACES)[Broker], string | undefined>;
+  const broker = target.kind in PLACES ? (target.kind as Broker) : null;
   const when: When = schedule.any_of ? "several" : schedule.cron ? "cron" : schedule.every ? "every" : "at";
   return {
     ...FRESH,
@@ -264,12 +292,16 @@ export function draftOf(job: Job): Draft {
     zone: schedule.time_zone ?? "UTC",
     dst: schedule.dst ?? "cron",
     jitter: schedule.jitter ?? "",
-    kind: WRITTEN.includes(target.kind) ? (target.kind as Kind) : "other",
+    kind: broker ? "message" : WRITTEN.includes(target.kind) ? (target.kind as Kind) : "other",
     method: target.method ?? "POST",
     url: target.url ?? "",
     body: written(target.body),
     task: target.task ?? "",
     payload: written(target.payload),
+    connection: target.connection ?? "",
+    broker: broker ?? FRESH.broker,
+    place: (broker && target[PLACES[broker]]) ?? "",
+    exchange: target.exchange ?? "",
     headers: linesOf(target.headers ?? {}),
     auth: target.auth?.kind ?? "none",
     username: textOf(target.auth?.username),

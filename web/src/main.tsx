@@ -35,6 +35,7 @@ const LATER: Record<string, Loader> = {
   workers: () => import("./pages/workers.tsx").then((file) => file.Workers),
   calendars: () => import("./pages/calendars.tsx").then((file) => file.Calendars),
   secrets: () => import("./pages/secrets.tsx").then((file) => file.Secrets),
+  connections: () => import("./pages/connections.tsx").then((file) => file.Connections),
   tenants: () => import("./pages/tenants.tsx").then((file) => file.Tenants),
   keys: () => import("./pages/keys.tsx").then((file) => file.Keys),
   system: () => import("./pages/system.tsx").then((file) => file.System),

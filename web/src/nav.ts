@@ -23,6 +23,7 @@ export const NAV: Item[] = [
   { path: "/workers", name: "Task workers", group: "Places", key: "r", icon: "M9 3h6v3h3v4h3v4h-3v4h-3v3H9v-3H6v-4H3v-4h3V6h3zm1 7v4h4v-4z" },
   { path: "/calendars", name: "Calendars", group: "Places", key: "c", icon: "M5 4h2V2h2v2h6V2h2v2h2a1 1 0 0 1 1 1v15a1 1 0 0 1-1 1H5a1 1 0 0 1-1-1V5a1 1 0 0 1 1-1zm1 6v9h12v-9z" },
   { path: "/secrets", name: "Secrets", group: "Places", key: "s", icon: "M7 10V8a5 5 0 0 1 10 0v2h1v11H6V10zm2 0h6V8a3 3 0 0 0-6 0z" },
+  { path: "/connections", name: "Connections", group: "Places", key: "n", icon: "M7 2h2v5h6V2h2v5h2v4a7 7 0 0 1-6 6.9V22h-2v-4.1A7 7 0 0 1 5 11V7h2z" },
   { path: "/tenants", name: "Tenants", group: "Admin", key: "t", icon: "M4 21V7l8-4 8 4v14h-6v-5h-4v5zM8 9v2h2V9zm6 0v2h2V9zm-6 4v2h2v-2zm6 0v2h2v-2z", operators: true },
   { path: "/keys", name: "Keys", group: "Admin", key: "k", icon: "M8 7a5 5 0 1 0 4.6 7H16v3h3v-3h2v-4h-8.4A5 5 0 0 0 8 7zm0 3a2 2 0 1 1 0 4 2 2 0 0 1 0-4z", operators: true },
   { path: "/audit", name: "Audit", group: "Admin", key: "a", icon: "M5 3h10l4 4v14H5zm3 6v2h8V9zm0 4v2h8v-2zm0 4v2h5v-2z" },

@@ -33,6 +33,7 @@ PAGES: Final = frozenset(
         "workers",
         "calendars",
         "secrets",
+        "connections",
         "tenants",
         "keys",
         "audit",

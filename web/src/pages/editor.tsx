@@ -13,14 +13,21 @@ import {
   type When,
 } from "../draft.ts";
 import { asCli, asCurl, Copy } from "../parts/copy.tsx";
-import { attempt } from "../parts/dialog.tsx";
 import { Diff } from "../parts/diff.tsx";
 import { Skeleton, Trouble } from "../parts/notices.tsx";
 import { address, go, param } from "../router.ts";
 import { session } from "../session.ts";
-import type { Job } from "../types.ts";
-import { Field, PolicyFields, TargetFields, TaskFields, WhenFields } from "./editor_fields.tsx";
+import type { Job, TrialAnswer } from "../types.ts";
+import {
+  Field,
+  MessageFields,
+  PolicyFields,
+  TargetFields,
+  TaskFields,
+  WhenFields,
+} from "./editor_fields.tsx";
 import { PreviewCard, usePreview } from "./editor_preview.tsx";
+import { Attempt } from "./execution.tsx";
 import { definitionOf } from "./job.tsx";
 
 const WHENS: Record<When, string> = {
@@ -55,6 +62,7 @@ function Form({ job: loaded, copied }: { job: Job | null; copied: Job | null }) 
   const [draft, change] = useState<Draft>(() => begun(loaded, copied));
   const [error, fail] = useState<Refused | null>(null);
   const [theirs, meet] = useState<Job | null>(null);
+  const [tried, tell] = useState<Tried>(null);
   const previewed = usePreview(draft);
   const set = (changes: Partial<Draft>) => change({ ...draft, ...changes });
   const body = bodyOf(draft);
@@ -105,7 +113,12 @@ function Form({ job: loaded, copied }: { job: Job | null; copied: Job | null }) 
           <fieldset>
             <legend>What</legend>
             <Switch
-              words={{ http: "call a URL", task: "run a task", noop: "nothing" }}
+              words={{
+                http: "call a URL",
+                task: "run a task",
+                message: "publish a message",
+                noop: "nothing",
+              }}
               value={draft.kind}
               choose={(kind) => set({ kind })}
             />
@@ -118,6 +131,9 @@ function Form({ job: loaded, copied }: { job: Job | null; copied: Job | null }) 
             {draft.kind === "task" && (
               <TaskFields draft={draft} set={set} problem={field.startsWith("target") ? error : null} />
             )}
+            {draft.kind === "message" && (
+              <MessageFields draft={draft} set={set} problem={field.startsWith("target") ? error : null} />
+            )}
           </fieldset>
           <fieldset>
             <legend>If it fails, overlaps or is late</legend>
@@ -129,9 +145,10 @@ function Form({ job: loaded, copied }: { job: Job | null; copied: Job | null }) 
             <button type="submit" class="primary" disabled={previewed.error !== null}>
               {job ? "Save" : "Create"}
             </button>
-            {draft.kind === "http" && <TryIt target={body.target} />}
+            {["http", "message"].includes(draft.kind) && <TryIt draft={draft} tried={tried} tell={tell} />}
             <SameAs job={job} draft={draft} />
           </div>
+          <WhatCame of={tried} />
         </div>
         <PreviewCard draft={draft} job={job} of={previewed} set={set} />
       </form>
@@ -200,18 +217,41 @@ function SameAs({ job, draft }: { job: Job | null; draft: Draft }) {
   return <Copy curl={curl} cli={asCli("jobs", "create", ...optionsOf(draft))} />;
 }
 
-/** Fire the same target once, now, and follow it. */
-function TryIt({ target }: { target: unknown }) {
-  const fire = async () => {
-    const made = await attempt(
-      post<Job>("/jobs", { schedule: { now: true }, target, retry: { max_attempts: 1 } }),
-      "Trying it once.",
-    );
-    if (made) go(`/jobs/${made.id}`);
+type Tried = TrialAnswer | Refused | "under way" | null;
+
+/** Call the same target once, now. Nothing is stored, and the form stays as it is. */
+function TryIt({ draft, tried, tell }: { draft: Draft; tried: Tried; tell: (tried: Tried) => void }) {
+  const call = () => {
+    const { name, target } = newOf(draft);
+    tell("under way");
+    post<TrialAnswer>("/targets/test", { target, ...(name ? { name } : {}) })
+      .then(tell)
+      .catch(tell);
   };
   return (
-    <button type="button" onClick={() => void fire()}>
-      Try it once
+    <button type="button" disabled={tried === "under way"} onClick={call}>
+      {tried === "under way" ? "Trying it …" : "Try it once"}
     </button>
+  );
+}
+
+/** What came of trying it, as an attempt is shown. */
+function WhatCame({ of }: { of: Tried }) {
+  if (!of || of === "under way") return null;
+  if (of instanceof Refused) return <Trouble error={of} />;
+  const { verdict, error, detail, duration_ms } = of;
+  const attempt = {
+    number: 1,
+    verdict: verdict ?? "failed",
+    error,
+    detail,
+    duration_ms,
+    node: null,
+    worker: null,
+  };
+  return (
+    <div class="tried" role="status">
+      <Attempt attempt={{ ...attempt, started_at: null, finished_at: null, result: null }} />
+    </div>
   );
 }

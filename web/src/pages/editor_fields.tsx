@@ -1,10 +1,12 @@
 /** The fields of a job's form. A problem that names a field stands under it. */
 import type { Refused } from "../api.ts";
+import { BROKERS } from "../connection.ts";
 import { KINDS } from "../credentials.ts";
-import { type Draft, local } from "../draft.ts";
+import { type Draft, local, PLACES } from "../draft.ts";
 import { useData } from "../hooks.ts";
+import { address } from "../router.ts";
 import { servedBy } from "../served.ts";
-import type { SecretPage, WorkerPage } from "../types.ts";
+import type { Connections, SecretPage, WorkerPage } from "../types.ts";
 
 export interface Parts {
   draft: Draft;
@@ -113,14 +115,7 @@ export function TargetFields({ draft, set, problem }: Parts) {
           />
         </Field>
       </div>
-      <Field label="body: JSON, or text">
-        <textarea
-          rows={4}
-          value={draft.body}
-          spellcheck={false}
-          onInput={(e) => set({ body: e.currentTarget.value })}
-        />
-      </Field>
+      <BodyField draft={draft} set={set} />
       <CredentialFields draft={draft} set={set} />
     </>
   );
@@ -154,6 +149,68 @@ export function TaskFields({ draft, set, problem }: Parts) {
         />
       </Field>
     </>
+  );
+}
+
+/** A message: through which connection, to where in its broker, and with what body. */
+export function MessageFields({ draft, set, problem }: Parts) {
+  const found = useData<Connections>("/connections", false);
+  const known = found.data?.items ?? [];
+  if (found.data && !known.length && !draft.connection) {
+    return (
+      <p class="hint">
+        There is no connection yet: <a href={address("/connections")}>name a broker</a> first.
+      </p>
+    );
+  }
+  const choose = (name: string) =>
+    set({ connection: name, broker: known.find((one) => one.name === name)?.kind ?? draft.broker });
+  return (
+    <>
+      <div class="row">
+        <Field label="connection" grow>
+          <select value={draft.connection} required onChange={(e) => choose(e.currentTarget.value)}>
+            <option value="">choose one</option>
+            {known.map((one) => (
+              <option key={one.name} value={one.name}>
+                {one.name}: {BROKERS[one.kind].words}
+              </option>
+            ))}
+          </select>
+        </Field>
+        {draft.broker === "rabbitmq" && (
+          <Field label="exchange">
+            <input
+              value={draft.exchange}
+              placeholder="the default one"
+              onInput={(e) => set({ exchange: e.currentTarget.value })}
+            />
+          </Field>
+        )}
+        <Field label={PLACES[draft.broker].replace("_", " ")} grow problem={problem}>
+          <input
+            value={draft.place}
+            required
+            placeholder={draft.broker === "nats" ? "due.orders" : "orders"}
+            onInput={(e) => set({ place: e.currentTarget.value })}
+          />
+        </Field>
+      </div>
+      <BodyField draft={draft} set={set} />
+    </>
+  );
+}
+
+function BodyField({ draft, set }: Omit<Parts, "problem">) {
+  return (
+    <Field label="body: JSON, or text">
+      <textarea
+        rows={4}
+        value={draft.body}
+        spellcheck={false}
+        onInput={(e) => set({ body: e.currentTarget.value })}
+      />
+    </Field>
   );
 }
 

@@ -1,7 +1,8 @@
 /** One execution: its life on one axis, why it is where it is, and every attempt with what was answered. */
+import { useState } from "preact/hooks";
 import { post, resource } from "../api.ts";
 import { useData } from "../hooks.ts";
-import { asCli, asCurl, Copy } from "../parts/copy.tsx";
+import { asCli, asCurl, Copied, Copy } from "../parts/copy.tsx";
 import { attempt } from "../parts/dialog.tsx";
 import { Body } from "../parts/json.tsx";
 import { Logs } from "../parts/logs.tsx";
@@ -11,8 +12,9 @@ import { Progressed } from "../parts/progress.tsx";
 import { Gantt } from "../plots/gantt.tsx";
 import { address, go, linked } from "../router.ts";
 import { mayWrite } from "../session.ts";
+import { givenBy, whatItDoes } from "../target.ts";
 import { duration } from "../time.ts";
-import type { AttemptView, Execution, Explanation } from "../types.ts";
+import type { AttemptView, Execution, Explanation, Job } from "../types.ts";
 
 const FINAL = ["succeeded", "dead", "skipped", "cancelled", "expired"];
 
@@ -66,13 +68,14 @@ export function ExecutionDetail({ id }: { id: string }) {
             )}
             <dt>Id</dt>
             <dd class="break">
-              <code>{execution.id}</code>
+              <Copied text={execution.id} name="the id" />
             </dd>
           </dl>
           <div class="split">
             <section class="card">
               <h2>What happened</h2>
               <Gantt execution={execution} />
+              <Sent job={execution.job_id} />
               {execution.attempts.map((one) => (
                 <Attempt key={one.number} attempt={one} />
               ))}
@@ -176,13 +179,32 @@ function Actions({ execution, again }: { execution: Execution; again: () => void
   );
 }
 
+/** What the job calls and with what. The job is asked for apart: it may have been deleted meanwhile. */
+function Sent({ job }: { job: string }) {
+  const { data } = useData<Job>(`/jobs/${job}`, false);
+  const [open, look] = useState(false);
+  if (!data) return null;
+  return (
+    <details class="attempt" onToggle={(event) => look(event.currentTarget.open)}>
+      <summary>
+        <b>What is called</b> <span class="grow break">{whatItDoes(data.target)}</span>
+        <small>as the job says now</small>
+      </summary>
+      {open && <Given of={givenBy(data.target)} />}
+    </details>
+  );
+}
+
+const Given = ({ of }: { of: unknown }) =>
+  of === null ? <p class="calm">Nothing is given to it.</p> : <Body of={of} />;
+
 /** Who made an attempt: a remote worker, else a node. */
 function by({ worker, node }: AttemptView) {
   if (worker) return <a href={address("/workers", { all: "true" })}>· {worker.slice(0, 14)}…</a>;
   return node ? `· node ${node}` : "";
 }
 
-function Attempt({ attempt: one }: { attempt: AttemptView }) {
+export function Attempt({ attempt: one }: { attempt: AttemptView }) {
   const detail = one.detail as { status?: number; headers?: Record<string, string>; body?: unknown } | null;
   const verdict = one.verdict ?? "running";
   const mark = verdict === "succeeded" || verdict === "running" || verdict === "cancelled" ? verdict : "dead";

@@ -1,6 +1,7 @@
 /** Executions: what runs, what waits, what ended and how. */
 import { query } from "../api.ts";
 import { useData } from "../hooks.ts";
+import { Acting } from "../parts/acting.tsx";
 import { asCli, asCurl, asOptions, Copy } from "../parts/copy.tsx";
 import { States } from "../parts/counts.tsx";
 import { Chips, Choose, given, isNarrowed, LookFurther, NoMatch, Pages, Toggle } from "../parts/filters.tsx";
@@ -8,10 +9,11 @@ import { State, Time } from "../parts/marks.tsx";
 import { Empty, Part } from "../parts/notices.tsx";
 import { Progressed } from "../parts/progress.tsx";
 import { Qualified, useQueues } from "../parts/qualified.tsx";
-import { type Column, Table } from "../parts/table.tsx";
+import { type Chosen, type Column, Table, useChosen } from "../parts/table.tsx";
 import { address } from "../router.ts";
+import { mayWrite } from "../session.ts";
 import { duration, now } from "../time.ts";
-import type { Execution, ExecutionPage } from "../types.ts";
+import type { Do, Execution, ExecutionPage } from "../types.ts";
 
 const FILTERS = ["state", "queue", "job", "job_name", "tag", "cause", "min_lag", "error", "fired", "over"];
 const STATES = ["queued", "claimed", "running", "succeeded", "dead", "skipped", "cancelled", "expired"];
@@ -46,7 +48,7 @@ export function Executions() {
         <Part of={page}>
           {(data) =>
             data.items.length ? (
-              <ExecutionRows items={data.items} />
+              <Rows page={data} asked={asked} />
             ) : data.next_cursor ? (
               <LookFurther next={data.next_cursor} />
             ) : (
@@ -64,6 +66,36 @@ export function Executions() {
       </div>
     </>
   );
+}
+
+const ACTIONS: [Do, string][] = [
+  ["retry", "Replay…"],
+  ["rerun", "Run again…"],
+  ["cancel", "Cancel…"],
+];
+
+function Rows({ page, asked }: { page: ExecutionPage; asked: Record<string, string | undefined> }) {
+  const chosen = useChosen();
+  if (!mayWrite.value) return <ExecutionRows items={page.items} />;
+  return (
+    <>
+      <Acting
+        of="executions"
+        chosen={chosen}
+        shown={page.items.length}
+        more={page.next_cursor !== null}
+        where={matching(asked)}
+        actions={ACTIONS}
+      />
+      <ExecutionRows items={page.items} chosen={chosen} />
+    </>
+  );
+}
+
+/** The filters as an operation takes them, or null: it knows fewer of them, and never means every execution there is. */
+function matching(asked: Record<string, string | undefined>): Record<string, string | undefined> | null {
+  const { cursor: _, job_name, tag, cause, over, ...where } = asked;
+  return where.state && !(job_name || tag || cause || over) ? where : null;
 }
 
 /** What the address asks for, as the API takes it. A range that ends now begins at a whole minute: it can be asked for again. */
@@ -127,7 +159,13 @@ export function Span({ ms }: { ms: number | null }) {
   );
 }
 
-export function ExecutionRows({ items, withJob = true }: { items: Execution[]; withJob?: boolean }) {
+interface RowsProps {
+  items: Execution[];
+  withJob?: boolean;
+  chosen?: Chosen;
+}
+
+export function ExecutionRows({ items, withJob = true, chosen }: RowsProps) {
   return (
     <Table
       label="Executions"
@@ -135,6 +173,7 @@ export function ExecutionRows({ items, withJob = true }: { items: Execution[]; w
       columns={COLUMNS.filter(({ name }) => withJob || (name !== "Job" && name !== "Queue"))}
       id={(item) => item.id}
       href={(item) => address(`/executions/${item.id}`)}
+      chosen={chosen}
     />
   );
 }

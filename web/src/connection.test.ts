@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { accessOf, bodyOf, draftOf, FRESH } from "./connection.ts";
+import type { ConnectionView } from "./types.ts";
+
+test("a connection is written with what its kind has, and with nothing that was left empty", () => {
+  const draft = { ...FRESH, addresses: "a:4222\n b:4222 ", token: "bus-token" };
+  assert.deepEqual(bodyOf(draft), {
+    kind: "nats",
+    addresses: ["a:4222", "b:4222"],
+    token: { secret: "bus-token" },
+  });
+  assert.deepEqual(bodyOf({ ...draft, kind: "redis", createsStreams: true, tls: true }), {
+    kind: "redis",
+    addresses: ["a:4222", "b:4222"],
+    tls: {},
+    creates_streams: true,
+  });
+});
+
+test("what the form does not show stays as it was, unless its kind or TLS goes", () => {
+  const before: Partial<ConnectionView> = {
+    kind: "redis",
+    addresses: ["cache:6379"],
+    tls: { ca: null, client_certificate: { secret: "ours" }, server_name: "cache.example.com" },
+    in_flight: 50,
+    replicas: 2,
+  };
+  assert.deepEqual(bodyOf(draftOf(before), before), {
+    kind: "redis",
+    addresses: ["cache:6379"],
+    tls: { client_certificate: { secret: "ours" }, server_name: "cache.example.com" },
+    in_flight: 50,
+    replicas: 2,
+  });
+  const plain = bodyOf({ ...draftOf(before), kind: "nats", tls: false }, before);
+  assert.deepEqual(plain, { kind: "nats", addresses: ["cache:6379"], in_flight: 50 });
+});
+
+test("access is told without a secret's value", () => {
+  assert.equal(accessOf({}), "no TLS");
+  const tls = { ca: null, client_certificate: null, server_name: null };
+  assert.equal(accessOf({ tls, username: "app", password: { secret: "p" } }), "TLS, app");
+  assert.equal(accessOf({ token: { secret: "t" } }), "no TLS, a token");
+});

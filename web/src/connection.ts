@@ -1,0 +1,83 @@
+/** A connection to a broker as a form holds it, and how it becomes one and back. Pure. */
+import type { ConnectionView } from "./types.ts";
+
+export type Broker = ConnectionView["kind"];
+
+/** What is named when a broker's kind is spoken of, and where it usually listens. */
+export const BROKERS: Record<Broker, { words: string; example: string }> = {
+  nats: { words: "NATS JetStream", example: "bus.example.com:4222" },
+  rabbitmq: { words: "RabbitMQ", example: "rabbit.example.com:5672" },
+  redis: { words: "Redis streams", example: "cache.example.com:6379" },
+};
+
+/** Fields that the form does not show (a client certificate, replicas, …) stay as they were. */
+export interface ConnectionDraft {
+  kind: Broker;
+  /** An address a line. */
+  addresses: string;
+  tls: boolean;
+  /** Names of secrets. */
+  ca: string;
+  username: string;
+  password: string;
+  token: string;
+  virtualHost: string;
+  createsStreams: boolean;
+}
+
+export const FRESH: ConnectionDraft = {
+  kind: "nats",
+  addresses: "",
+  tls: false,
+  ca: "",
+  username: "",
+  password: "",
+  token: "",
+  virtualHost: "/",
+  createsStreams: false,
+};
+
+export function draftOf(of: Partial<ConnectionView>): ConnectionDraft {
+  return {
+    kind: of.kind ?? FRESH.kind,
+    addresses: (of.addresses ?? []).join("\n"),
+    tls: Boolean(of.tls),
+    ca: of.tls?.ca?.secret ?? "",
+    username: of.username ?? "",
+    password: of.password?.secret ?? "",
+    token: of.token?.secret ?? "",
+    virtualHost: of.virtual_host ?? FRESH.virtualHost,
+    createsStreams: of.creates_streams ?? false,
+  };
+}
+
+/** The body of a PUT. `before` is the connection that is replaced, for what the form does not show. */
+export function bodyOf(
+  draft: ConnectionDraft,
+  before: Partial<ConnectionView> = {},
+): Record<string, unknown> {
+  const secret = (name: string) => (name.trim() ? { secret: name.trim() } : null);
+  const { client_certificate = null, server_name = null } = before.tls ?? {};
+  const same = before.kind === draft.kind;
+  return filled({
+    kind: draft.kind,
+    addresses: draft.addresses.split(/[\s,]+/).filter(Boolean),
+    tls: draft.tls ? filled({ ca: secret(draft.ca), client_certificate, server_name }) : null,
+    username: draft.username.trim() || null,
+    password: secret(draft.password),
+    in_flight: before.in_flight ?? null,
+    token: draft.kind === "nats" ? secret(draft.token) : null,
+    virtual_host: draft.kind === "rabbitmq" ? draft.virtualHost || FRESH.virtualHost : null,
+    creates_streams: draft.kind === "redis" && draft.createsStreams ? true : null,
+    replicas: draft.kind === "redis" && same ? (before.replicas ?? null) : null,
+  });
+}
+
+const filled = (of: Record<string, unknown>) =>
+  Object.fromEntries(Object.entries(of).filter(([, value]) => value !== null));
+
+/** Whether it goes by TLS, and who it logs in as, in words. */
+export function accessOf(of: Partial<ConnectionView>): string {
+  const who = of.token ? "a token" : (of.username ?? (of.password ? "a password" : null));
+  return [of.tls ? "TLS" : "no TLS", who].filter(Boolean).join(", ");
+}
