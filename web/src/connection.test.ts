@@ -18,6 +18,18 @@ test("a connection is written with what its kind has, and with nothing that was 
   });
 });
 
+test("a connection to SQS has a region, and a token that others do not take", () => {
+  const draft = { ...FRESH, addresses: "sqs.example.com", token: "t", region: "eu-central-1" };
+  assert.deepEqual(bodyOf({ ...draft, kind: "sqs" }), {
+    kind: "sqs",
+    addresses: ["sqs.example.com"],
+    token: { secret: "t" },
+    region: "eu-central-1",
+  });
+  const { token: _, ...plain } = bodyOf({ ...draft, kind: "nats" });
+  assert.deepEqual(plain, { kind: "nats", addresses: ["sqs.example.com"] });
+});
+
 test("what the form does not show stays as it was, unless its kind or TLS goes", () => {
   const before: Partial<ConnectionView> = {
     kind: "redis",

@@ -1,14 +1,19 @@
 /** A connection to a broker as a form holds it, and how it becomes one and back. Pure. */
 import type { ConnectionView } from "./types.ts";
 
-export type Broker = ConnectionView["kind"];
+/** A kind of broker. The API may know more of them than this page. */
+export type Broker = string;
 
 /** What is named when a broker's kind is spoken of, and where it usually listens. */
 export const BROKERS: Record<Broker, { words: string; example: string }> = {
   nats: { words: "NATS JetStream", example: "bus.example.com:4222" },
   rabbitmq: { words: "RabbitMQ", example: "rabbit.example.com:5672" },
   redis: { words: "Redis streams", example: "cache.example.com:6379" },
+  sqs: { words: "Amazon SQS", example: "sqs.eu-central-1.amazonaws.com" },
 };
+export const wordsOf = (kind: Broker) => BROKERS[kind]?.words ?? kind;
+/** Which kinds take a token. */
+export const TOKENS: Broker[] = ["nats", "sqs"];
 
 /** Fields that the form does not show (a client certificate, replicas, …) stay as they were. */
 export interface ConnectionDraft {
@@ -22,6 +27,7 @@ export interface ConnectionDraft {
   password: string;
   token: string;
   virtualHost: string;
+  region: string;
   createsStreams: boolean;
 }
 
@@ -34,6 +40,7 @@ export const FRESH: ConnectionDraft = {
   password: "",
   token: "",
   virtualHost: "/",
+  region: "",
   createsStreams: false,
 };
 
@@ -47,6 +54,7 @@ export function draftOf(of: Partial<ConnectionView>): ConnectionDraft {
     password: of.password?.secret ?? "",
     token: of.token?.secret ?? "",
     virtualHost: of.virtual_host ?? FRESH.virtualHost,
+    region: of.region ?? "",
     createsStreams: of.creates_streams ?? false,
   };
 }
@@ -66,7 +74,8 @@ export function bodyOf(
     username: draft.username.trim() || null,
     password: secret(draft.password),
     in_flight: before.in_flight ?? null,
-    token: draft.kind === "nats" ? secret(draft.token) : null,
+    token: TOKENS.includes(draft.kind) ? secret(draft.token) : null,
+    region: draft.kind === "sqs" ? draft.region.trim() || null : null,
     virtual_host: draft.kind === "rabbitmq" ? draft.virtualHost || FRESH.virtualHost : null,
     creates_streams: draft.kind === "redis" && draft.createsStreams ? true : null,
     replicas: draft.kind === "redis" && same ? (before.replicas ?? null) : null,

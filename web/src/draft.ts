@@ -9,11 +9,13 @@ export type When = "every" | "cron" | "at" | "in" | "several";
 export type Kind = "http" | "task" | "message" | "noop" | "other";
 const WRITTEN: string[] = ["http", "task", "noop"] satisfies Kind[];
 /** What each broker calls the place that a message goes to. */
-export const PLACES: Record<Broker, "subject" | "routing_key" | "stream"> = {
+export const PLACES: Record<Broker, string> = {
   nats: "subject",
   rabbitmq: "routing_key",
   redis: "stream",
+  sqs: "queue_url",
 };
+export const placeOf = (broker: Broker) => PLACES[broker] ?? "subject";
 
 export interface Draft {
   name: string;
@@ -129,7 +131,7 @@ function targetOf(draft: Draft): unknown {
       return {
         kind: draft.broker,
         connection: draft.connection,
-        [PLACES[draft.broker]]: draft.place,
+        [placeOf(draft.broker)]: draft.place,
         ...(draft.broker === "rabbitmq" ? { exchange: draft.exchange } : {}),
         ...bodyField(draft.body),
       };
@@ -278,8 +280,8 @@ export function draftOf(job: Job): Draft {
     auth?: Auth;
     connection?: string;
     exchange?: string;
-  } & Record<(typeof PLACES)[Broker], string | undefined>;
-  const broker = target.kind in PLACES ? (target.kind as Broker) : null;
+  } & Record<string, unknown>;
+  const broker = target.kind in PLACES ? target.kind : null;
   const when: When = schedule.any_of ? "several" : schedule.cron ? "cron" : schedule.every ? "every" : "at";
   return {
     ...FRESH,
@@ -300,7 +302,7 @@ export function draftOf(job: Job): Draft {
     payload: written(target.payload),
     connection: target.connection ?? "",
     broker: broker ?? FRESH.broker,
-    place: (broker && target[PLACES[broker]]) ?? "",
+    place: broker ? String(target[placeOf(broker)] ?? "") : "",
     exchange: target.exchange ?? "",
     headers: linesOf(target.headers ?? {}),
     auth: target.auth?.kind ?? "none",

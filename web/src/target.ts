@@ -15,6 +15,8 @@ export function whatItDoes(target: Target): string {
       return `message to ${target.exchange || "the default exchange"}, ${target.routing_key} (RabbitMQ, ${target.connection})`;
     case "redis":
       return `message to ${target.stream} (Redis, ${target.connection})`;
+    case "sqs":
+      return `message to ${target.queue_url} (SQS, ${target.connection})`;
     case "grpc":
       return `gRPC ${target.method} of ${target.address}`;
     case "script":

@@ -1,7 +1,7 @@
 /** Brokers under names that targets refer to: whether they can be reached, and how to be let in. */
 import { useState } from "preact/hooks";
 import { post, put, Refused, remove } from "../api.ts";
-import { accessOf, BROKERS, type Broker, bodyOf, type ConnectionDraft, draftOf } from "../connection.ts";
+import { accessOf, BROKERS, bodyOf, type ConnectionDraft, draftOf, TOKENS, wordsOf } from "../connection.ts";
 import { useData } from "../hooks.ts";
 import { asCli, asCurl, Copy } from "../parts/copy.tsx";
 import { Dialog, say } from "../parts/dialog.tsx";
@@ -104,7 +104,7 @@ const columns = (
   ask: (asked: Asked) => void,
 ): (Column<ConnectionView> | false)[] => [
   { name: "Name", kind: "name", show: (one) => one.name },
-  { name: "Broker", show: (one) => <span class="nowrap">{BROKERS[one.kind].words}</span> },
+  { name: "Broker", show: (one) => <span class="nowrap">{wordsOf(one.kind)}</span> },
   { name: "Addresses", show: (one) => one.addresses.map((place) => <Address key={place} of={place} />) },
   { name: "Access", show: (one) => accessOf(one) },
   mayWrite.value && { name: "Reached", kind: "words", show: (one) => <Reached of={tried[one.name]} /> },
@@ -188,7 +188,7 @@ function Edit({ of, close, done }: EditProps) {
         )}
         <label>
           Broker
-          <select value={draft.kind} onChange={(event) => set({ kind: event.currentTarget.value as Broker })}>
+          <select value={draft.kind} onChange={(event) => set({ kind: event.currentTarget.value })}>
             {Object.entries(BROKERS).map(([kind, { words }]) => (
               <option key={kind} value={kind}>
                 {words}
@@ -202,7 +202,7 @@ function Edit({ of, close, done }: EditProps) {
         <textarea
           rows={2}
           spellcheck={false}
-          placeholder={BROKERS[draft.kind].example}
+          placeholder={BROKERS[draft.kind]?.example}
           value={draft.addresses}
           onInput={(event) => set({ addresses: event.currentTarget.value })}
         />
@@ -244,7 +244,7 @@ function AccessFields({ draft, set }: FieldsProps) {
       </datalist>
       <div class="fields">
         <label>
-          User, if it asks for one
+          {draft.kind === "sqs" ? "Id of the access key" : "User, if it asks for one"}
           <input
             value={draft.username}
             autocomplete="off"
@@ -252,7 +252,21 @@ function AccessFields({ draft, set }: FieldsProps) {
           />
         </label>
         {field("Password, from a secret", "password")}
-        {draft.kind === "nats" && field("Or a token, from a secret", "token")}
+        {TOKENS.includes(draft.kind) &&
+          field(
+            draft.kind === "sqs" ? "Token of a session, from a secret" : "Or a token, from a secret",
+            "token",
+          )}
+        {draft.kind === "sqs" && (
+          <label>
+            Region
+            <input
+              value={draft.region}
+              placeholder="eu-central-1"
+              onInput={(event) => set({ region: event.currentTarget.value })}
+            />
+          </label>
+        )}
         {draft.kind === "rabbitmq" && (
           <label>
             Virtual host
@@ -300,7 +314,8 @@ function optionsOf(draft: ConnectionDraft): string[] {
     ...(draft.tls ? ["--tls", ...option("ca-secret", draft.ca)] : []),
     ...option("username", draft.username),
     ...option("password-secret", draft.password),
-    ...(draft.kind === "nats" ? option("token-secret", draft.token) : []),
+    ...(TOKENS.includes(draft.kind) ? option("token-secret", draft.token) : []),
+    ...(draft.kind === "sqs" ? option("region", draft.region) : []),
     ...(draft.kind === "rabbitmq" ? option("virtual-host", draft.virtualHost) : []),
     ...(draft.kind === "redis" && draft.createsStreams ? ["--create-streams"] : []),
   ];

@@ -1,8 +1,8 @@
 /** The fields of a job's form. A problem that names a field stands under it. */
 import type { Refused } from "../api.ts";
-import { BROKERS } from "../connection.ts";
+import { wordsOf } from "../connection.ts";
 import { KINDS } from "../credentials.ts";
-import { type Draft, local, PLACES } from "../draft.ts";
+import { type Draft, local, PLACES, placeOf } from "../draft.ts";
 import { useData } from "../hooks.ts";
 import { address } from "../router.ts";
 import { servedBy } from "../served.ts";
@@ -152,10 +152,15 @@ export function TaskFields({ draft, set, problem }: Parts) {
   );
 }
 
+const EXAMPLES: Record<string, string> = {
+  nats: "due.orders",
+  sqs: "https://sqs.eu-central-1.amazonaws.com/123456789012/due",
+};
+
 /** A message: through which connection, to where in its broker, and with what body. */
 export function MessageFields({ draft, set, problem }: Parts) {
   const found = useData<Connections>("/connections", false);
-  const known = found.data?.items ?? [];
+  const known = (found.data?.items ?? []).filter(({ kind }) => kind in PLACES);
   if (found.data && !known.length && !draft.connection) {
     return (
       <p class="hint">
@@ -173,7 +178,7 @@ export function MessageFields({ draft, set, problem }: Parts) {
             <option value="">choose one</option>
             {known.map((one) => (
               <option key={one.name} value={one.name}>
-                {one.name}: {BROKERS[one.kind].words}
+                {one.name}: {wordsOf(one.kind)}
               </option>
             ))}
           </select>
@@ -187,11 +192,11 @@ export function MessageFields({ draft, set, problem }: Parts) {
             />
           </Field>
         )}
-        <Field label={PLACES[draft.broker].replace("_", " ")} grow problem={problem}>
+        <Field label={placeOf(draft.broker).replace("_", " ")} grow problem={problem}>
           <input
             value={draft.place}
             required
-            placeholder={draft.broker === "nats" ? "due.orders" : "orders"}
+            placeholder={EXAMPLES[draft.broker] ?? "orders"}
             onInput={(e) => set({ place: e.currentTarget.value })}
           />
         </Field>
