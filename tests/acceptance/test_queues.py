@@ -90,6 +90,23 @@ def test_pausing_takes_back_what_was_claimed_ahead_and_leaves_what_runs(api: InP
         "claimed",
     ]
     assert api.post("/v1/queues/mail/pause").status == 409
+    prolonged = api.post("/v1/queues/mail/pause", {"until": "2998-01-01T00:00:00Z"})
+    assert (prolonged.status, prolonged.json()["held"]) == (200, 0)
+    now = prolonged.json()["queue"]["paused"]
+    assert (now["until"], now["reason"]) == ("2998-01-01T00:00:00Z", "vendor down")
+    assert now["since"] == done.json()["queue"]["paused"]["since"]
+
+
+def test_the_pause_of_a_job_gets_another_end(api: InProcessApi) -> None:
+    path = f"/v1/jobs/{api.create(schedule={'every': '1h'})['id']}/pause"
+    first = api.post(path, {"reason": "moving", "until": "2998-01-01T00:00:00Z"}).json()["job"]
+    assert api.post(path).status == 409
+    later = api.post(path, {"until": "2999-01-01T00:00:00Z"}).json()
+    assert (later["held"], later["job"]["state_reason"]) == (0, "moving")
+    assert later["job"]["paused_until"] == "2999-01-01T00:00:00Z"
+    assert later["job"]["version"] == first["version"] + 1
+    tried = api.post(path, {"until": "2997-01-01T00:00:00Z", "reason": "sooner", "dry_run": True}).json()
+    assert tried["job"]["paused_until"] == "2999-01-01T00:00:00Z"
 
 
 def test_explain_names_the_pause_that_holds_an_execution_back_and_the_one_that_did(api: InProcessApi) -> None:

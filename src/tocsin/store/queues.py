@@ -100,9 +100,11 @@ class QueueStore:
         self, tenant_id: int, queue: str, reason: str | None, until: Instant | None, origin: Origin
     ) -> int:
         """Hold a queue's executions. Returns how many were taken back from workers that had claimed them
-        ahead."""
+        ahead. With `until`, a pause that is in force gets another end."""
         async with self._database.transaction() as session:
             row = await session.fetchrow(sql("pause_queue"), tenant_id, queue, reason, until, origin.actor)
+            if row is None and until is not None:
+                row = await session.fetchrow(sql("prolong_queue_pause"), tenant_id, queue, until, reason)
             if row is None:
                 raise Conflict(f"cannot pause: the queue {queue} is paused")
             taken = await session.fetch(sql("unclaim_queues"), CELL, tenant_id, queue, row["paused_at"])

@@ -77,9 +77,12 @@ class Pausing:
         dry_run: bool = False,
     ) -> int:
         """Hold a job's fires. Returns how many planned executions were taken back out of the queue, or would
-        be."""
+        be. With `until`, a pause that is in force gets another end."""
         async with self._database.trial() if dry_run else self._database.transaction() as session:
             job = await lock_job(session, tenant_id, job_id)
+            if job["state"] == "paused" and until is not None:
+                await _prolong(session, job_id, reason, until)
+                return 0
             if job["state"] not in ("active", "completed"):
                 raise wrong_state("pause", job)
             taken = await take_back(session, job_id, BEGINNING)
@@ -234,6 +237,19 @@ async def _hold(
         earliest([fire for fire in taken if fire not in left_over], job),
         len(taken) if job["kind"] == "recurring" else 0,
     )
+
+
+async def _prolong(session: Session, job_id: UUID, reason: str | None, until: Instant) -> None:
+    """Give the pause of a locked job another end, and another reason if one is given."""
+    await session.execute(
+        "UPDATE jobs SET paused_until = $3, state_reason = coalesce($4, state_reason), version = version + 1,"
+        " updated_at = tocsin_now() WHERE cell = $1 AND id = $2",
+        CELL,
+        job_id,
+        until,
+        reason,
+    )
+    await session.execute("SELECT pg_notify('tocsin', 'pauses')")
 
 
 async def _left_over(session: Session, job: Record, taken: Sequence[Instant]) -> set[Instant]:
