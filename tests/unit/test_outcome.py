@@ -40,6 +40,17 @@ def test_a_failure_is_tried_again_until_the_attempts_are_used_up(
         assert decision == TryAgain(NOW + backoff(Retry(most), made, chance))
 
 
+@pytest.mark.parametrize("verdict", AGAIN)
+@given(late=st.integers(0, 200), wait=st.integers(0, 100))
+def test_no_retry_begins_later_than_the_policy_allows(verdict: Verdict, late: int, wait: int) -> None:
+    retry = Retry(10, initial_backoff="1s", jitter=0, max_age="100s")
+    outcome = Outcome(verdict, retry_after=wait * SECOND)
+    decision = decide(outcome, retry, 1, NOW, 0, NOW - late * SECOND)
+    at = NOW + max(1, wait) * SECOND
+    assert decision == (TryAgain(at) if late + max(1, wait) <= 100 else Finished(State.DEAD))
+    assert decide(outcome, retry, 1, NOW, 0) == TryAgain(at)
+
+
 @given(st.integers(0, 3600 * SECOND), chances)
 def test_a_target_that_asks_us_to_wait_is_not_called_sooner(asked: int, chance: float) -> None:
     decision = decide(Outcome(Verdict.FAILED, retry_after=asked), Retry(), 1, NOW, chance)

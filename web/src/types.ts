@@ -1233,6 +1233,7 @@ export interface Retry {
   multiplier: number;
   jitter: number;
   on: Array<number | string>;
+  max_age: string | number | null;
 }
 
 export interface RetryView {
@@ -1242,6 +1243,7 @@ export interface RetryView {
   multiplier: number;
   jitter: number;
   on: Array<number | string>;
+  max_age: string | number | null;
 }
 
 export interface Rotation {

@@ -83,6 +83,7 @@ JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
     click.option(
         "--backoff-jitter", type=float, help="Which share of a wait is random, 0 to 1.  [default: 0.5]"
     ),
+    click.option("--retry-max-age", metavar="DURATION", help="No retry later than this after it was due: 2h"),
     click.option(
         "--retry-on",
         multiple=True,
@@ -146,6 +147,7 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "max_backoff": ("retry", "max_backoff"),
     "backoff_multiplier": ("retry", "multiplier"),
     "backoff_jitter": ("retry", "jitter"),
+    "retry_max_age": ("retry", "max_age"),
     "retry_on": ("retry", "on"),
     "misfire": ("misfire", "policy"),
     "lookback": ("misfire", "lookback"),
@@ -177,6 +179,7 @@ _CLEARABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "timeout": ("timeout",),
     "start-within": ("start_within",),
     "pause-after": ("pause_after",),
+    "retry-max-age": ("retry", "max_age"),
     "tags": ("tags",),
     "limit": ("limit",),
     "headers": ("target", "headers"),

@@ -9,7 +9,7 @@ import msgspec
 
 from tocsin.domain.instant import MINUTE, SECOND, Instant, Span
 from tocsin.domain.lifecycle import State
-from tocsin.domain.policy import NETWORK, TIMEOUT, Retry, backoff, is_retried, may_retry
+from tocsin.domain.policy import NETWORK, TIMEOUT, Retry, backoff, is_retried, is_too_old, may_retry
 
 _VARYING: Final = re.compile(r"(answered \d{3}\b|exited with \d{1,3}\b)|0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
 """What errors of one kind differ in. The status of an answer and the exit
@@ -102,9 +102,15 @@ def judged(outcome: Outcome, retry: Retry) -> Outcome:
 
 
 def decide(
-    outcome: Outcome, retry: Retry, attempts_made: int, now: Instant, chance: float
+    outcome: Outcome,
+    retry: Retry,
+    attempts_made: int,
+    now: Instant,
+    chance: float,
+    due_at: Instant | None = None,
 ) -> Finished | TryAgain:
-    """What follows from a judged outcome. `attempts_made` counts what the retry policy counts."""
+    """What follows from a judged outcome. `attempts_made` counts what the retry policy counts. Without a
+    `due_at` no retry is too old."""
     match outcome.verdict:
         case Verdict.SUCCEEDED:
             return Finished(State.SUCCEEDED)
@@ -119,7 +125,10 @@ def decide(
         case Verdict.FAILED | Verdict.TIMED_OUT | Verdict.LOST:
             if not may_retry(retry, attempts_made):
                 return Finished(State.DEAD)
-            return TryAgain(now + max(backoff(retry, attempts_made, chance), outcome.retry_after or 0))
+            at = now + max(backoff(retry, attempts_made, chance), outcome.retry_after or 0)
+            if due_at is not None and is_too_old(retry, due_at, at):
+                return Finished(State.DEAD)
+            return TryAgain(at)
 
 
 def class_of(outcome: Outcome) -> str:

@@ -34,6 +34,7 @@ TIMEOUT: Final = "timeout"
 Grace = SpanText | Annotated[float, between(1, 86_400)]
 PauseAfter = Annotated[int, between(1, MAX_PAUSE_AFTER)]
 StartWithin = SpanText | Annotated[float, between(1, 100 * 366 * 86_400)]
+MaxAge = SpanText | Annotated[float, between(1, 366 * 86_400)]
 _RetryOn = (
     Annotated[int, between(200, 599)]
     | Annotated[str, described(pattern=f"^({NETWORK}|{TIMEOUT}|{STATUS_TEXT})$")]
@@ -53,6 +54,8 @@ class Retry(msgspec.Struct, frozen=True, cache_hash=True, forbid_unknown_fields=
     multiplier: Annotated[float, between(1, MAX_MULTIPLIER)] = 2.0
     jitter: Annotated[float, between(0, 1)] = 0.5
     on: Annotated[tuple[_RetryOn, ...], at_most(MAX_PATTERNS)] = _RETRY_ON
+    max_age: MaxAge | None = None
+    """No retry begins later than this after the execution was due."""
 
 
 class MisfirePolicy(StrEnum):
@@ -170,6 +173,8 @@ def _check_retry(retry: Retry) -> None:
         raise Refused("initial_backoff is longer than max_backoff", field="retry.initial_backoff")
     if longest > 30 * DAY:
         raise Refused("max_backoff is at most 30 days", field="retry.max_backoff")
+    if retry.max_age is not None and not SECOND <= parse_span(retry.max_age, "retry.max_age") <= 366 * DAY:
+        raise Refused("max_age lies between 1s and a year", field="retry.max_age")
 
 
 def _check_misfire(misfire: Misfire) -> None:
@@ -208,6 +213,11 @@ def backoff(retry: Retry, attempt: int, chance: float) -> Span:
 def may_retry(retry: Retry, attempts_made: int) -> bool:
     """Whether the policy allows another attempt after `attempts_made`."""
     return attempts_made < retry.max_attempts
+
+
+def is_too_old(retry: Retry, due_at: Instant, at: Instant) -> bool:
+    """Whether a retry at this instant would come later than the policy allows."""
+    return retry.max_age is not None and at - due_at > parse_span(retry.max_age, "retry.max_age")
 
 
 def is_retried(retry: Retry, failure: str) -> bool:

@@ -25,6 +25,8 @@ class Tried(msgspec.Struct, frozen=True, gc=False):
     finished_at: Instant
     node_id: int | None
     worker_id: int | None = None
+    due_at: Instant | None = None
+    """From when `retry.max_age` counts; None in a round that a person began."""
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
@@ -48,7 +50,7 @@ class Retried(msgspec.Struct, frozen=True, gc=False):
 def settle(tried: Tried, outcome: Outcome, retry: Retry, chance: float) -> Ended | Retried:
     """Decide about an attempt under a job's retry policy. `chance`, in [0, 1), spreads retries."""
     outcome = judged(outcome, retry)
-    decision = decide(outcome, retry, tried.counted, tried.finished_at, chance)
+    decision = decide(outcome, retry, tried.counted, tried.finished_at, chance, tried.due_at)
     if isinstance(decision, TryAgain):
         return Retried(decision.run_at, record_of(tried, outcome), stopped(outcome))
     error = outcome.error if decision.state is not State.SUCCEEDED else None

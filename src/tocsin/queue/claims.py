@@ -120,6 +120,7 @@ class Overdue(msgspec.Struct):
     overlap: str | None
     limit_key: str | None
     tenant_id: int
+    due_at: Instant
     fired_at: Instant | None = None
     """Always None: the database does not know whether the call went out. `finish_columns` reads the field."""
 

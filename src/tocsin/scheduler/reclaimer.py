@@ -154,7 +154,10 @@ def _judge(overdue: Overdue, now: Instant, dead: list[Overdue]) -> Requeue | Fin
     policies = _policies_of(overdue)
     outcome = _outcome_of(overdue, policies, now)
     counted = overdue.attempt - overdue.earlier_attempts
-    tried = Tried(overdue.attempt, counted, overdue.started_at, now, overdue.node_id, overdue.worker_id)
+    due_at = None if overdue.earlier_attempts else overdue.due_at
+    tried = Tried(
+        overdue.attempt, counted, overdue.started_at, now, overdue.node_id, overdue.worker_id, due_at
+    )
     decided = settle(tried, outcome, policies.retry, random.random()) if policies else None
     if isinstance(decided, Ended):
         if decided.state == State.DEAD:

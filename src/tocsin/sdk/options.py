@@ -23,13 +23,19 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     max_backoff: Span = "5m"
     multiplier: float = 2.0
     jitter: float = 0.5
+    max_age: Span | None = None
     on: Sequence[type[BaseException]] = ()
     never: Sequence[type[BaseException]] = ()
 
     def stored(self) -> StoredRetry:
         """The part that the server keeps to."""
         return StoredRetry(
-            self.max_attempts, self.initial_backoff, self.max_backoff, self.multiplier, self.jitter
+            self.max_attempts,
+            self.initial_backoff,
+            self.max_backoff,
+            self.multiplier,
+            self.jitter,
+            max_age=self.max_age,
         )
 
 

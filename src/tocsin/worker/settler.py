@@ -239,7 +239,10 @@ class Settler:
             end = _finish(settlement, stopped(settlement.outcome))
             return Again(claim, settlement.postponed_to, None, end, settlement.waits_for)
         counted = claim.attempt - claim.earlier_attempts
-        tried = Tried(claim.attempt, counted, claim.started_at, finished_at, self._node_id, claim.worker_id)
+        due_at = None if claim.earlier_attempts else claim.due_at
+        tried = Tried(
+            claim.attempt, counted, claim.started_at, finished_at, self._node_id, claim.worker_id, due_at
+        )
         decided = settle(tried, settlement.outcome, claim.work.policies.retry, random.random())
         if isinstance(decided, Ended):
             return _finish(settlement, decided)

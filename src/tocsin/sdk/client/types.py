@@ -1416,6 +1416,7 @@ class Retry(TypedDict):
     multiplier: "NotRequired[float]"
     jitter: "NotRequired[float]"
     on: "NotRequired[list[int | str]]"
+    max_age: "NotRequired[str | float | None]"
 
 
 class RetryView(TypedDict):
@@ -1427,6 +1428,7 @@ class RetryView(TypedDict):
     multiplier: "NotRequired[float]"
     jitter: "NotRequired[float]"
     on: "NotRequired[list[int | str]]"
+    max_age: "NotRequired[str | float | None]"
 
 
 class Rotation(TypedDict):
