@@ -65,3 +65,14 @@ def test_a_worker_probes_only_lanes_whose_route_and_queue_it_serves() -> None:
     }  # fmt: skip
     assert directory.learn(answer)
     assert directory.lanes == [Lane("mail", 5, 1, "http")]
+
+
+def test_a_route_with_an_owner_is_served_for_that_tenant_alone() -> None:
+    directory = Directory(["http", "task:shop.send"], owners={"task:shop.send": 2})
+    served = [lane for tenant in (1, 2) for route in ("http", "task:shop.send")
+              if directory.serves(lane := Lane("mail", 5, tenant, route))]  # fmt: skip
+    assert [(lane.tenant_id, lane.route) for lane in served] == [
+        (1, "http"),
+        (2, "http"),
+        (2, "task:shop.send"),
+    ]

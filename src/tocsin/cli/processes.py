@@ -13,7 +13,7 @@ from tocsin.domain.errors import Refused, Unavailable
 from tocsin.roles.engine import ENGINE
 from tocsin.roles.node import Node
 from tocsin.roles.preparing import prepare
-from tocsin.roles.process import stop_on_signals, wait_for_database
+from tocsin.roles.process import TaskHost, stop_on_signals, wait_for_database
 from tocsin.roles.supervisor import supervise
 from tocsin.settings import Settings, load_settings
 from tocsin.telemetry import set_up_logging
@@ -73,10 +73,19 @@ def scheduler(**flags: Any) -> None:
     "--concurrency", type=click.IntRange(1, 100_000), help="Calls under way at once.  [default: 1000]"
 )
 @click.option("--queue", "queues", multiple=True, help="Serve only this queue; may be repeated.")
-def worker(**flags: Any) -> None:
+@click.option("--app", metavar="MODULE:APP", help="Run the tasks of this app, too, inside this process.")
+@click.option("--tenant", default="default", show_default=True, help="The tenant that --app runs tasks for.")
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help='Child processes for tasks of --app with run="process".',
+)
+def worker(app: str | None, tenant: str, processes: int, **flags: Any) -> None:
     """Run a worker process: it claims, fires and settles."""
     flags["queues"] = flags["queues"] or None
-    _run_node(("worker",), flags)
+    _run_node(("worker",), flags, None if app is None else lambda: _tasks_of(app, tenant, processes))
 
 
 @click.command()
@@ -92,7 +101,16 @@ def migrate(**flags: Any) -> None:
     _run(settings, lambda: prepare(settings.database_url or "", settings, announce=True))
 
 
-def _run_node(roles: tuple[str, ...], flags: dict[str, Any]) -> None:
+def _tasks_of(app: str, tenant: str, processes: int) -> TaskHost:
+    from tocsin.app_worker.hosting import AppTasks  # noqa: PLC0415 - most workers run no app
+    from tocsin.sdk.command import load  # noqa: PLC0415
+
+    return AppTasks(load(app), tenant, processes)
+
+
+def _run_node(
+    roles: tuple[str, ...], flags: dict[str, Any], tasks: Callable[[], TaskHost] | None = None
+) -> None:
     settings = _with_database(_settings(flags))
     url = settings.database_url or ""
 
@@ -104,7 +122,7 @@ def _run_node(roles: tuple[str, ...], flags: dict[str, Any]) -> None:
         gc.freeze()
         gc.set_threshold(10_000, 20, 50)
         if not stop.is_set():
-            await Node(settings, roles, url).run(stop)
+            await Node(settings, roles, url, tasks and tasks()).run(stop)
 
     _run(settings, work)
 

@@ -7,7 +7,7 @@
                                  reclaiming, healing      what a scheduler does about workers that vanished
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 import msgspec
@@ -41,12 +41,13 @@ def open_queue(
     claim_ttl: float,
     routes: Iterable[str],
     queues: Iterable[str] = (),
+    owners: Mapping[str, int] | None = None,
     starts: Database | None = None,
 ) -> Queue:
     """Put the parts together. `starts` are connections for plain starts alone: a start must not wait for
     other statements, or for a connection to be made."""
     slots = Slots(database, cell, holder)
-    looking = Looking(database, cell, Directory(routes, queues))
+    looking = Looking(database, cell, Directory(routes, queues, owners))
     ttl = timedelta(seconds=claim_ttl)
     return Queue(
         looking,

@@ -120,7 +120,10 @@ def scheduler_loops(process: Process, member: Membership, leases: Leases) -> lis
 async def make_worker(process: Process, member: Membership) -> Worker:
     """A worker that hears notices; nothing of it runs yet."""
     settings, database = process.settings, member.database
-    callers = make_callers(process, database)
+    callers, owners = make_callers(process, database), {}
+    if process.tasks is not None:
+        callers = {**callers, **await process.tasks.open(process, database)}
+        owners = dict.fromkeys(process.tasks.routes, process.tasks.tenant_id)
     starting = await process.open("start", size=1, pinned=True)
     worker = Worker(
         open_queue(
@@ -130,6 +133,7 @@ async def make_worker(process: Process, member: Membership) -> Worker:
             claim_ttl=settings.claim_ttl,
             routes=callers,
             queues=settings.queues,
+            owners=owners,
             starts=starting,
         ),
         callers,

@@ -81,7 +81,8 @@ def _routes(process: Process) -> tuple[str, ...]:
     """What a worker in this process serves."""
     scripts = (SCRIPT,) if process.runs_scripts else ()
     calls = (GRPC,) if grpc_is_installed() else ()
-    return (*ENGINE_ROUTES, *scripts, *calls, *message_routes())
+    tasks = () if process.tasks is None else process.tasks.routes
+    return (*ENGINE_ROUTES, *scripts, *calls, *message_routes(), *tasks)
 
 
 async def _join_once(process: Process) -> Membership:

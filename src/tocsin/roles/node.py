@@ -15,7 +15,7 @@ from tocsin.domain.errors import Refused, Unavailable
 from tocsin.roles.api import ApiRole, make_api
 from tocsin.roles.engine import make_worker, scheduler_loops
 from tocsin.roles.joining import Membership, join, register
-from tocsin.roles.process import Process
+from tocsin.roles.process import Process, TaskHost
 from tocsin.scheduler.leaser import Leaser, Leases
 from tocsin.service import Loop
 from tocsin.settings import Settings
@@ -31,8 +31,11 @@ _log = structlog.get_logger()
 class Node:
     """One process of the fleet with some of its roles."""
 
-    def __init__(self, settings: Settings, roles: Sequence[str], url: str) -> None:
+    def __init__(
+        self, settings: Settings, roles: Sequence[str], url: str, tasks: TaskHost | None = None
+    ) -> None:
         self.process = Process(settings, roles, url)
+        self.process.tasks = tasks
         self.background = Background(self._restarted)
         self._roles = roles
         self._stop = asyncio.Event()
@@ -55,6 +58,7 @@ class Node:
         serving = api.serve(stop, self.background) if api else None
 
         loops = [leasing, *scheduler, *(worker.loops if worker else []), *(api.loops if api else [])]
+        loops += process.tasks.loops if process.tasks else []
         process.presence.on_back(_wake_all(loops))
         self._tell_joined()
         for loop in loops:

@@ -8,7 +8,8 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
 
 import structlog
 
@@ -17,11 +18,28 @@ from tocsin.db.pool import Database, open_database
 from tocsin.db.presence import Presence
 from tocsin.domain.errors import Unavailable
 from tocsin.failpoints import Failpoints
+from tocsin.service import Loop
 from tocsin.settings import Settings
+from tocsin.targets.caller import Caller
 from tocsin.telemetry import Telemetry
 from tocsin.tracing import open_tracing
 
 _log = structlog.get_logger()
+
+
+class TaskHost(Protocol):
+    """Runs tasks inside a worker of the fleet."""
+
+    routes: tuple[str, ...]
+    tenant_id: int
+    """For whom, once it was opened."""
+
+    async def open(self, process: "Process", database: Database) -> Mapping[str, Caller]:
+        """Bring them to life, until the process closes. What serves which route."""
+
+    @property
+    def loops(self) -> list[Loop]:
+        """What runs beside the tasks, once they were opened."""
 
 
 class Process:
@@ -39,6 +57,8 @@ class Process:
         self.failpoints = Failpoints.from_text(settings.failpoints)
         self.runs_scripts = False
         """Whether scripts are allowed here and their sandbox stands."""
+        self.tasks: TaskHost | None = None
+        """The tasks of an app that a worker in this process runs itself."""
         self._closing: list[Callable[[], Awaitable[object]]] = []
 
     async def open(self, purpose: str, *, size: int, pinned: bool = False) -> Database:

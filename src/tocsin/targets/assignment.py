@@ -30,6 +30,7 @@ class Assignment(msgspec.Struct, frozen=True, gc=False):
     started_at: Instant
     origin_fire_at: Instant | None = None
     """The fire time of the execution that this one runs again."""
+    queue: str = ""
     name: str | None = None
     """The job's name, where it is known without asking: in a trial."""
 

@@ -332,6 +332,7 @@ def assignment_of(claim: Claim) -> Assignment:
         claim.run_at,
         claim.run_at if claim.started_at is None else claim.started_at,
         claim.origin_fire_at,
+        claim.queue,
     )
 
 

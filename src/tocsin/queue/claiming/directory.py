@@ -22,8 +22,12 @@ _USUAL_TENANT: Final = (1, None, None)
 class Directory:
     """Lanes in the order in which the database is asked for them."""
 
-    def __init__(self, routes: Iterable[str], queues: Iterable[str] = ()) -> None:
-        """What the worker serves: these routes in these queues; none named means all queues."""
+    def __init__(
+        self, routes: Iterable[str], queues: Iterable[str] = (), owners: Mapping[str, int] | None = None
+    ) -> None:
+        """What the worker serves: these routes in these queues; none named means all queues. Routes with an
+        owner are served for that tenant alone."""
+        self._owners = owners or {}
         self._routes = frozenset(routes)
         self._queues = frozenset(queues)
         self._known: frozenset[Lane] = frozenset()
@@ -61,7 +65,11 @@ class Directory:
 
     def serves(self, lane: Lane) -> bool:
         """Whether this worker can run what waits in a lane, and is there for its queue."""
-        return lane.route in self._routes and (not self._queues or lane.queue in self._queues)
+        return (
+            lane.route in self._routes
+            and (not self._queues or lane.queue in self._queues)
+            and self._owners.get(lane.route, lane.tenant_id) == lane.tenant_id
+        )
 
     def views(self, answer: Mapping[str, Any]) -> tuple[dict[Lane, Instant], list[LaneView]]:
         """When lanes have their next execution; and those of them that may be served now."""
