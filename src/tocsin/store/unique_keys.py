@@ -14,6 +14,7 @@ from uuid import UUID
 import msgspec
 
 from tocsin.db.pool import Database, Record, Session, UniqueViolation
+from tocsin.db.statements import named
 from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Conflict
 from tocsin.domain.ids import ExecutionKey
@@ -25,6 +26,7 @@ from tocsin.store.jobs import NewJob, define_in
 from tocsin.store.repeats import Once, take_text
 from tocsin.store.statements import sql
 
+_PUSH_BACK = named("tocsin.store", "push_back")
 _TRIES: Final = 5
 _NEAR: Final = 2_500 * MILLISECOND
 
@@ -112,16 +114,17 @@ async def _push_back(session: Session, job: NewJob, key: UniqueKey, now: Instant
     definition = job.definition
     policies = definition.policies
     moved = await session.fetchrow(
-        sql("push_back"),
-        CELL,
-        holder_id,
-        key.text,
-        due_at,
-        policies.start_by(due_at),
-        None if policies.limit is None else policies.limit.key,
-        _json(Schedule(at=format_instant(due_at))),
-        _json(definition.target),
-        _json(policies),
+        *_PUSH_BACK.given(
+            cell=CELL,
+            job_id=holder_id,
+            key=key.text,
+            due_at=due_at,
+            start_by=policies.start_by(due_at),
+            limit_key=None if policies.limit is None else policies.limit.key,
+            schedule=_json(Schedule(at=format_instant(due_at))),
+            target=_json(definition.target),
+            policies=_json(policies),
+        )
     )
     if moved is not None:
         if due_at <= now + _NEAR:

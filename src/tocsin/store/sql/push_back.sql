@@ -6,12 +6,14 @@
 -- Zero rows: it has started, or is between attempts.
 WITH moved AS (
     UPDATE executions e
-    SET due_at = greatest($4, tocsin_now()), run_at = greatest($4, tocsin_now()), start_by = $5, limit_key = $6,
+    SET due_at = greatest(:due_at::timestamptz, tocsin_now()), run_at = greatest(:due_at::timestamptz, tocsin_now()),
+        start_by = :start_by, limit_key = :limit_key,
         waits_for = NULL, claim_token = NULL, node_id = NULL, worker_id = NULL, deadline_at = NULL
-    WHERE e.cell = $1 AND e.job_id = $2 AND e.unique_key = $3 AND e.started_at IS NULL AND e.attempt = 1
+    WHERE e.cell = :cell AND e.job_id = :job_id AND e.unique_key = :key AND e.started_at IS NULL AND e.attempt = 1
     RETURNING e.fire_at, e.due_at
 ), said AS (
-    UPDATE jobs j SET schedule = $7, target = $8, policies = $9, version = j.version + 1, updated_at = tocsin_now()
-    FROM moved WHERE j.cell = $1 AND j.id = $2
+    UPDATE jobs j
+    SET schedule = :schedule, target = :target, policies = :policies, version = j.version + 1, updated_at = tocsin_now()
+    FROM moved WHERE j.cell = :cell AND j.id = :job_id
 )
 SELECT fire_at, due_at FROM moved
