@@ -80,7 +80,11 @@ class Keeper:
             self._announced = used
 
     async def _learn_states(self) -> None:
-        states = await self._workers.states([session.worker_id for session in self._sessions])
+        try:
+            states = await self._workers.states([session.worker_id for session in self._sessions])
+        except BaseException:
+            self._looked_at = 0  # nobody was asked: the next run asks again
+            raise
         for session in self._sessions:
             draining = states.get(session.worker_id, "gone") != "active"
             if draining and not session.draining:
