@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tocsin.sdk.handle import TaskFailed as TaskFailed
     from tocsin.sdk.options import Limit as Limit
     from tocsin.sdk.options import Retry as Retry
+    from tocsin.sdk.outbox import Outbox as Outbox
     from tocsin.sdk.outcomes import Cancelled as Cancelled
     from tocsin.sdk.outcomes import ClaimLost as ClaimLost
     from tocsin.sdk.outcomes import Postpone as Postpone
@@ -43,6 +44,7 @@ _WHERE = {
     "tocsin.sdk.depends": ("Depends",),
     "tocsin.sdk.handle": ("Handle", "TaskFailed"),
     "tocsin.sdk.options": ("Limit", "Retry"),
+    "tocsin.sdk.outbox": ("Outbox",),
     "tocsin.sdk.outcomes": (
         "Cancelled", "ClaimLost", "Postpone", "Rejected", "RetryAfter", "Skip", "Stopped", "TimedOut",
     ),

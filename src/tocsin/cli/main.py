@@ -43,6 +43,7 @@ _COMMANDS: Final = {
     "bench": ("bench",),
     "conformance": ("conformance",),
     "sandbox": ("sandbox",),
+    "outbox": ("outbox",),
 }
 """What each module of this folder has for the user."""
 _HOMES: Final = {command: module for module, commands in _COMMANDS.items() for command in commands}

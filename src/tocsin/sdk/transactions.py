@@ -124,6 +124,11 @@ def _kind(connection: Any, known: set[tuple[str, str]]) -> str | None:
     return None
 
 
+def connection_kind(connection: Any) -> str | None:
+    """Whose connection that blocks it is, of those that are known."""
+    return _kind(connection, _SYNC)
+
+
 def _run(connection: Any, statement: Statement) -> str:
     """The answer to a statement, through a connection that blocks."""
     if isinstance(connection, str):
