@@ -33,6 +33,8 @@ BODIES: dict[str, Any] = {
     "CalendarRanges": {"ranges": []},
     "NewConnection": {"name": "fresh-connection", "kind": "nats", "addresses": ["127.0.0.1:9"]},
     "ConnectionBody": {"kind": "nats", "addresses": ["127.0.0.1:9"]},
+    "AlertChannel": {"kind": "slack", "url": "http://127.0.0.1:9/"},
+    "AlertRule": {"watch": {"kind": "dead_letters"}, "channels": ["owners-channel"]},
     "SecretValue": {"value": "a value"},
     "FitRequest": {"schedule": "0 9 * * *"},
     "TallyHour": {"hour": HOUR_AGO},
@@ -58,6 +60,7 @@ OPERATORS = ("/v1/tenants", "/v1/shards", "/v1/nodes", "/v1/tallies:rebuild", "/
 # What a name in the path creates belongs to whoever asked.
 MADE_BY_NAME = (
     "PUT /v1/jobs/by-name/{name}", "PUT /v1/calendars/{name}", "PUT /v1/connections/{name}", "PUT /v1/secrets/{name}",
+    "PUT /v1/alert-channels/{name}",
     "PUT /v1/declarations/{owner}", "POST /v1/queues/{queue}/pause"
 )  # fmt: skip
 OF_THE_OWNER = (
@@ -66,6 +69,9 @@ OF_THE_OWNER = (
     "history",
     "calendars",
     "connections",
+    "alert_channels",
+    "alert_rules",
+    "alerts",
     "backfills",
     "secrets",
     "idempotency",
@@ -98,6 +104,18 @@ class Matrix:
             "connections/owners-connection", kind="nats", addresses=["127.0.0.1:9"],
             username=MARK, password={"secret": MARK},
         )  # fmt: skip
+        self.put(
+            "alert-channels/owners-channel", kind="json", url=f"http://127.0.0.1:9/{MARK}", body=MARK,
+            path_secret={"secret": MARK},
+        )  # fmt: skip
+        watch = {"kind": "queue_paused", "queue": MARK}
+        self.put("alert-rules/owners-rule", watch=watch, channels=["owners-channel"])
+        api.fetch(
+            "INSERT INTO alerts (tenant_id, rule, alert_group, state, since, seen_at, summary)"
+            " SELECT id, 'owners-rule', $1, 'firing', tocsin_now(), tocsin_now(), $1 FROM tenants WHERE name = $2",
+            MARK,
+            OWNER,
+        )
         self.put("secrets/owners-secret", value=MARK)
         declared = {"name": "declared", "schedule": {"every": "1h"}, "target": hook} | words
         self.put("declarations/owners-program", jobs=[declared])
@@ -126,6 +144,9 @@ class Matrix:
             "/v1/calendars/{name}": "owners-calendar",
             "/v1/connections/{name}": "owners-connection",
             "/v1/connections/{name}/test": "owners-connection",
+            "/v1/alert-channels/{name}": "owners-channel",
+            "/v1/alert-channels/{name}/test": "owners-channel",
+            "/v1/alert-rules/{name}": "owners-rule",
             "/v1/secrets/{name}": "owners-secret",
         }
 
@@ -151,7 +172,9 @@ class Matrix:
 
     def forget_the_stranger(self) -> None:
         """What it made under the owner's names is its own, and would be found."""
-        for table in ("jobs", "calendars", "connections", "secrets", "queues", "operations", "declarations"):
+        for table in (
+            "jobs", "calendars", "connections", "alert_channels", "secrets", "queues", "operations", "declarations"
+        ):  # fmt: skip
             self.api.fetch(
                 f"DELETE FROM {table} WHERE tenant_id = (SELECT id FROM tenants WHERE name = $1)", STRANGER
             )
@@ -235,6 +258,8 @@ def test_another_tenant_finds_and_changes_nothing(
         assert answer.status == 403
     elif path.startswith(OPERATORS):
         assert answer.status < 500
+    elif f"{method} {path}" == "PUT /v1/alert-rules/{name}":
+        assert answer.problem()["field"] == "channels", "the owner's channel is not there for others"
     elif "{" in path and f"{method} {path}" not in MADE_BY_NAME:
         assert answer.status == 404
     else:

@@ -78,6 +78,10 @@ def furnish(api: RealApi, number: int = 0) -> Known:
             {"kind": broker, "addresses": ["127.0.0.1:9"], **_NEEDED.get(broker, {})}
         )
         assert own.call("PUT", f"/v1/connections/{broker}", settings).status == 200
+    channel = msgspec.json.encode({"kind": "slack", "url": _NOBODY})
+    assert own.call("PUT", "/v1/alert-channels/ops", channel).status == 200
+    rule = msgspec.json.encode({"watch": {"kind": "dead_letters"}, "channels": ["ops"]})
+    assert own.call("PUT", "/v1/alert-rules/letters", rule).status == 200
     past = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
     backfill = own.post(f"/v1/jobs/{hourly['id']}/backfills", past).json()["backfill"]
     nothing = {"do": "pause", "of": "jobs", "where": {"queue": "nobody"}}
@@ -103,6 +107,9 @@ def furnish(api: RealApi, number: int = 0) -> Known:
         "calendars.name": ["holidays"],
         "connections.name": BROKERS,
         "doomed connections.name": ["nobodys"],
+        "alert-channels.name": ["ops"],
+        "doomed alert-channels.name": ["nobodys"],
+        "alert-rules.name": ["letters"],
         "secrets.name": [f"token-{number}"],
     }
     for path in ("/v1/jobs", "/v1/executions", "/v1/audit", "/v1/secrets"):
@@ -251,6 +258,8 @@ def _settled(body: Any, pick: int) -> Any:
         return _operation(body, pick)
     if "seq" in body and "want" in body:  # nothing ever comes for the worker: it need not wait for long
         return {**body, "wait_ms": body.get("wait_ms", 0) % 20}
+    if isinstance(body.get("watch"), dict):
+        body = {**body, "channels": ["ops"]}
     sensible = {name: value for name, value in _SENSIBLE.items() if isinstance(body.get(name), str)}
     keyed = {"idempotency_key": f"key-{pick}"} if body.get("idempotency_key") else {}
     body = {**body, **sensible, **keyed}

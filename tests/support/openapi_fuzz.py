@@ -65,6 +65,8 @@ BEYOND_A_SCHEMA: Final = {
     r"stop_at\.share": "above 0",
     r"(settle|held)\.logs\.at": "leap seconds, again",
     r"app|revision|sdk": "printable in Unicode's sense",
+    r"scope|channels|watch\.within|quiet\.\w+": "what only the fleet has; which channels, bounds and zones there are",
+    r"url|headers.*|body(\..*|\[.*)?": "of alert channels, as of targets; which kind has a body, and which places",
     r"hour": "that history reaches back that far",
 }  # fmt: skip
 _DEADLY: Final = ["keys_rotate", "keys_revoke", "tenants_suspend", "tenants_change"]
@@ -73,6 +75,7 @@ _BEYOND: Final = re.compile("|".join(f"(?:{field})" for field in BEYOND_A_SCHEMA
 _DURATIONS: Final = re.compile(
     r"schedule(\.any_of)*\.(in|every|jitter)|(target\.)?timeout|start_within|retry\.(initial|max)_backoff|limit\.per"
     r"|misfire\.(lookback|pace|grace)|pace|overlap|where\.min_lag|expires_in|limits\.min_interval|min_lag|step|wait|lease"
+    r"|lasting|repeat|watch\.(window|grace|waiting|longer_than)"
 )
 
 

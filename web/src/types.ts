@@ -1,6 +1,86 @@
 // Written by web/api_types.py from the OpenAPI document. Do not edit.
 /* biome-ignore-all format: written by a program */
 
+export interface AlertChannel {
+  kind: "json" | "slack" | "webhook";
+  url: string;
+  path_secret: SecretRef | null;
+  method: "POST" | "PUT" | "GET";
+  headers: Record<string, unknown>;
+  body: unknown;
+}
+
+export interface AlertChannelTest {
+  job: string;
+}
+
+export interface AlertChannelView {
+  kind: "json" | "slack" | "webhook";
+  url: string;
+  path_secret: SecretRef | null;
+  method: "POST" | "PUT" | "GET";
+  headers: Record<string, unknown>;
+  body: unknown;
+  name: string;
+  version: number;
+  created_at: string;
+  updated_at: string;
+}
+
+export interface AlertChannels {
+  broken: Array<Broken>;
+  items: Array<AlertChannelView>;
+}
+
+export interface AlertRule {
+  watch: DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch;
+  channels: Array<string>;
+  scope: "fleet" | "tenant";
+  lasting: string | number;
+  repeat: string | unknown;
+  quiet: QuietTimes | null;
+  enabled: boolean;
+}
+
+export interface AlertRuleView {
+  watch: DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch;
+  channels: Array<string>;
+  scope: "fleet" | "tenant";
+  lasting: string | number;
+  repeat: string | unknown;
+  quiet: QuietTimes | null;
+  enabled: boolean;
+  name: string;
+  version: number;
+  created_at: string;
+  updated_at: string;
+  beat_at: string | null;
+  withheld: string | null;
+}
+
+export interface AlertRules {
+  broken: Array<Broken>;
+  items: Array<AlertRuleView>;
+}
+
+export interface AlertView {
+  rule: string;
+  group: string;
+  state: "pending" | "firing" | "resolved";
+  since: string;
+  seen_at: string;
+  resolved_at: string | null;
+  told: string | null;
+  told_at: string | null;
+  summary: string;
+  detail: Record<string, unknown>;
+}
+
+export interface Alerts {
+  broken: Array<Broken>;
+  items: Array<AlertView>;
+}
+
 export interface Ask {
   seq: number;
   want: number;
@@ -242,6 +322,11 @@ export interface ClientTls {
   client_certificate: SecretRef;
 }
 
+export interface ClockTrouble {
+  kind: "clock";
+  window: string | number;
+}
+
 export interface ComingFire {
   at: string;
   job_id: string;
@@ -317,6 +402,18 @@ export interface DatabaseView {
   standing: StandingView;
 }
 
+export interface DeadLetters {
+  kind: "dead_letters";
+  window: string | number;
+  at_least: number;
+  queue: string | null;
+}
+
+export interface DeadMansSwitch {
+  kind: "dead_mans_switch";
+  grace: string | number;
+}
+
 export interface Declaration {
   jobs: Array<JobBody>;
   revision: number | null;
@@ -352,6 +449,12 @@ export interface Diagnosis {
   healthy: boolean;
   looked_for: number;
   findings: Array<FindingView>;
+}
+
+export interface DidNotRun {
+  kind: "did_not_run";
+  grace: string | number;
+  window: string | number;
 }
 
 export interface Disowned {
@@ -439,6 +542,12 @@ export interface Explanation {
   execution: Execution;
   explanation: Array<string>;
   steps: Array<StepView>;
+}
+
+export interface FailuresInARow {
+  kind: "failures_in_a_row";
+  number: number;
+  window: string | number;
 }
 
 export interface FieldChange {
@@ -552,6 +661,7 @@ export interface HttpTarget {
   expect: Array<number | string>;
   tls: ClientTls | null;
   template: boolean;
+  path_secret: SecretRef | null;
 }
 
 export interface Identity {
@@ -696,9 +806,24 @@ export interface LaneFire {
   count: number;
 }
 
+export interface LateFires {
+  kind: "lag";
+  within: string | number;
+  share: number;
+  window: string | number;
+  at_least: number;
+  queue: string | null;
+}
+
 export interface Lateness {
   p50_ms: number | null;
   p99_ms: number | null;
+}
+
+export interface LeaseChurn {
+  kind: "lease_churn";
+  times: number;
+  window: string | number;
 }
 
 export interface Limit {
@@ -1011,6 +1136,10 @@ export interface Owners {
   items: Array<Owner>;
 }
 
+export interface PartitionTrouble {
+  kind: "partitions";
+}
+
 export interface Pause {
   reason: string | null;
   until: string | null;
@@ -1033,6 +1162,12 @@ export interface Paused {
   queues: number;
 }
 
+export interface PausedQueue {
+  kind: "queue_paused";
+  longer_than: string | number;
+  queue: string | null;
+}
+
 export interface Peak {
   at: string;
   fires: number;
@@ -1044,6 +1179,11 @@ export interface PeakJob {
   name: string | null;
   jobs: number;
   fires: number;
+}
+
+export interface PendingJobs {
+  kind: "pending_jobs";
+  share: number;
 }
 
 export type Precision = "exact" | "normal";
@@ -1137,6 +1277,12 @@ export interface QueueResumed {
   dry_run: boolean;
   ready: Count;
   missed: Count;
+}
+
+export interface QuietTimes {
+  begins: string;
+  ends: string;
+  time_zone: string;
 }
 
 export interface RabbitTarget {
@@ -1548,6 +1694,11 @@ export interface UnopenedSecret {
   name: string;
   key_id: string;
   reason: string;
+}
+
+export interface Unserved {
+  kind: "unserved";
+  waiting: string | number;
 }
 
 export type Verdict = "cancelled" | "failed" | "lost" | "rejected" | "skipped" | "succeeded" | "timed_out";

@@ -13,6 +13,9 @@ import structlog
 from starlette.responses import Response
 
 from tocsin.api import (
+    alert_channels,
+    alert_rules,
+    alerts,
     audit,
     backfills,
     batch,
@@ -62,7 +65,8 @@ MAX_BODY: Final = 1024 * 1024
 _PATIENCE: Final = 4.5
 """Seconds that a request waits for the database in all; then its caller is told to come back."""
 _MODULES: Final = (
-    jobs, batch, control, declarations, schedules, targets, executions, dead_letters, operations, backfills, queues, calendars, connections, secrets_of_users,
+    jobs, batch, control, declarations, schedules, targets, executions, dead_letters, operations, backfills, queues, calendars, connections,
+    alerts, alert_channels, alert_rules, secrets_of_users,
     webhook_secret, tenants, logins, keys, whoami, session, stats, tallies, timeline, calendar, forecast, events, audit, fleet, workers, system,
 )  # fmt: skip
 ENDPOINTS: Final[tuple[Endpoint, ...]] = tuple(one for module in _MODULES for one in module.ENDPOINTS)

@@ -24,6 +24,7 @@ from tocsin.domain.limits import TenantLimits
 from tocsin.domain.script_target import ScriptRules
 from tocsin.domain.sealing import SecretBox
 from tocsin.settings import Shown
+from tocsin.store.alerts import AlertStore
 from tocsin.store.audit import AuditStore
 from tocsin.store.backfills import BackfillStore
 from tocsin.store.calendars import CalendarStore
@@ -96,6 +97,7 @@ class Context(msgspec.Struct, frozen=True):
     unique_keys: UniqueKeys
     calendars: CalendarStore
     connections: ConnectionStore
+    alerts: AlertStore
     backfills: BackfillStore
     executions: ExecutionStore
     execution_listing: ExecutionListing
@@ -192,6 +194,7 @@ def make_context(
         UniqueKeys(database),
         CalendarStore(database),
         ConnectionStore(database),
+        AlertStore(database),
         BackfillStore(database),
         ExecutionStore(database),
         ExecutionListing(database),

@@ -54,6 +54,8 @@ _IN_PATHS: Final[Mapping[str, Any]] = {
     "jobs.name": Name,
     "calendars.name": WrittenName,
     "connections.name": WrittenName,
+    "alert-channels.name": WrittenName,
+    "alert-rules.name": WrittenName,
     "secrets.name": SecretName,
 }
 _REQUEST_ID: Final = "X-Request-Id"

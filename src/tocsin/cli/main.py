@@ -26,6 +26,7 @@ _COMMANDS: Final = {
     "queues": ("queues",),
     "calendars": ("calendars",),
     "connections": ("connections",),
+    "alerts": ("alerts",),
     "secrets": ("secrets", "webhook-secret"),
     "dead_letters": ("dead-letters",),
     "tenants": ("tenants",),

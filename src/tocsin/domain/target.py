@@ -79,6 +79,8 @@ class HttpTarget(
     tls: ClientTls | None = None
     template: bool = False
     """Whether ``{fire_at}`` and the like are filled in, in the path, the query and the body."""
+    path_secret: SecretRef | None = None
+    """A secret that ends the path, for services whose addresses are credentials themselves."""
 
 
 class NoopTarget(
@@ -178,6 +180,8 @@ def _check_http(target: HttpTarget) -> None:
         _check_expected(target.expect)
     _check_auth(target)
     _check_tls(target)
+    if target.path_secret is not None:
+        _check_path_secret(target.url, target.path_secret)
     _check_body(target)
     if target.template:
         _check_places(target)
@@ -220,6 +224,12 @@ def _check_tls(target: HttpTarget) -> None:
     check_secret_name(target.tls.client_certificate.secret, "target.tls.client_certificate")
     if not target.url.lower().startswith("https:"):
         raise Refused("a client certificate needs a URL that begins with https", field="target.tls")
+
+
+def _check_path_secret(url: str, secret: SecretRef) -> None:
+    check_secret_name(secret.secret, "target.path_secret")
+    if "?" in url:
+        raise Refused("a URL that a secret ends has no query", field="target.url")
 
 
 def _check_headers(headers: dict[str, Value]) -> None:

@@ -8,7 +8,7 @@ query parameter.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -76,24 +76,31 @@ def places_of(parts: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def check_places(parts: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse places other than these, of what is filled in otherwise than for an attempt."""
+    found = [place for field, value in parts.items() for place in _places(value, field, known)]
+    if len(found) > MAX_PLACES:
+        raise Refused(f"at most {MAX_PLACES} places are filled in", field=next(iter(parts)))
+
+
 def wants_name(parts: Mapping[str, Any]) -> bool:
     """Whether a target that was checked needs the job's name."""
     return "name" in places_of(parts)
 
 
-def _places(value: Any, field: str) -> Iterator[str]:
+def _places(value: Any, field: str, known: Sequence[str] = PLACES) -> Iterator[str]:
     match value:
         case str():
-            yield from _places_of_text(value, field)
+            yield from _places_of_text(value, field, known)
         case list():
             for number, item in enumerate(value):
-                yield from _places(item, f"{field}[{number}]")
+                yield from _places(item, f"{field}[{number}]", known)
         case dict():
             for name, item in value.items():
-                yield from _places(item, f"{field}.{name[:64]}")
+                yield from _places(item, f"{field}.{name[:64]}", known)
 
 
-def _places_of_text(text: str, field: str) -> Iterator[str]:
+def _places_of_text(text: str, field: str, names: Sequence[str]) -> Iterator[str]:
     for found in _BRACES.finditer(text):
         if found[0] in ("{{", "}}"):
             continue
@@ -103,8 +110,8 @@ def _places_of_text(text: str, field: str) -> Iterator[str]:
                 field=field,
                 hint="write {{ and }} for braces in a target with template: true",
             )
-        if found[1] not in PLACES:
-            known = ", ".join(f"{{{name}}}" for name in PLACES)
+        if found[1] not in names:
+            known = ", ".join(f"{{{name}}}" for name in names)
             raise Refused(
                 f"there is no {{{found[1][:40]}}} to fill in; known are {known}",
                 field=field,

@@ -19,6 +19,7 @@ from tocsin.queue.slots.healing import Healing
 from tocsin.roles.callers import make_callers
 from tocsin.roles.joining import Membership
 from tocsin.roles.process import Process
+from tocsin.scheduler.alert_keeper import AlertKeeper
 from tocsin.scheduler.backfiller import Backfiller
 from tocsin.scheduler.clock_watch import ClockWatch
 from tocsin.scheduler.forecaster import Forecaster
@@ -35,6 +36,8 @@ from tocsin.scheduler.retention import Retention
 from tocsin.scheduler.tally_keeper import TallyKeeper
 from tocsin.service import Loop
 from tocsin.store.acting import Acting
+from tocsin.store.alert_courses import AlertCourses
+from tocsin.store.alert_sources import AlertSources
 from tocsin.store.backfills import BackfillStore
 from tocsin.store.control.pausing import Pausing
 from tocsin.store.foreseeing import Foreseeing
@@ -76,6 +79,8 @@ def scheduler_loops(process: Process, member: Membership, leases: Leases) -> lis
     forecasting = Loop(forecaster, process.clock, first_after=_BACKLOG_FIRST)
     member.notices.on("plan", forecaster.jobs_changed)
     member.notices.on("plan", forecasting.wake)
+    alerting = Loop(_alert_keeper(process, member, leases), process.clock, first_after=_BACKLOG_FIRST)
+    member.notices.on("alerts", alerting.wake)
     services: list[Any] = [
         Reclaimer(
             Reclaiming(database, CELL),
@@ -112,6 +117,7 @@ def scheduler_loops(process: Process, member: Membership, leases: Leases) -> lis
         keeping,
         operating,
         forecasting,
+        alerting,
         *(Loop(service, process.clock) for service in services),
         *(Loop(service, process.clock, first_after=_BACKLOG_FIRST) for service in housekeeping),
     ]
@@ -149,6 +155,12 @@ async def make_worker(process: Process, member: Membership) -> Worker:
     process.telemetry.places.set(settings.concurrency)
     worker.listen(member.notices)
     return worker
+
+
+def _alert_keeper(process: Process, member: Membership, leases: Leases) -> AlertKeeper:
+    settings, database = process.settings, member.database
+    sources = AlertSources(database, settings.horizon, settings.tenant_limits)
+    return AlertKeeper(AlertCourses(database, member.node_id), sources, leases, process.clock)
 
 
 def _planner(process: Process, member: Membership, leases: Leases) -> Planner:

@@ -174,6 +174,11 @@ class JobStore:
         return row
 
 
+async def define_within(session: Session, jobs: Sequence[NewJob], now: Instant) -> None:
+    """Write one-offs in a transaction that does something else, too."""
+    await _define(session, jobs, now)
+
+
 class _TakenNames(Exception):
     def __init__(self, ids: set[UUID]) -> None:
         super().__init__()

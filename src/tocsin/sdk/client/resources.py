@@ -13,6 +13,89 @@ if TYPE_CHECKING:
     from tocsin.sdk.client import types
 
 
+class AsyncAlertChannels:
+    """`alert-channels`: what the API has of it."""
+
+    def __init__(self, client: AsyncSender) -> None:
+        self._client = client
+
+    async def list(self) -> types.AlertChannels:
+        """All alert channels."""
+        answer: types.AlertChannels = await self._client.send(request_of("GET", "alert-channels"))
+        return answer
+
+    async def get(self, name: str, /) -> types.AlertChannelView:
+        """Show an alert channel."""
+        answer: types.AlertChannelView = await self._client.send(request_of("GET", "alert-channels", name))
+        return answer
+
+    async def put(
+        self, name: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.AlertChannel]
+    ) -> types.AlertChannelView:
+        """Create an alert channel or replace it."""
+        answer: types.AlertChannelView = await self._client.send(
+            request_of("PUT", "alert-channels", name, body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    async def delete(self, name: str, /) -> types.Nothing:
+        """Delete an alert channel that no rule names."""
+        answer: types.Nothing = await self._client.send(request_of("DELETE", "alert-channels", name))
+        return answer
+
+    async def test(self, name: str, /, *, idempotency_key: str | None = None) -> types.AlertChannelTest:
+        """Send a test message to an alert channel, by a job."""
+        answer: types.AlertChannelTest = await self._client.send(
+            request_of("POST", "alert-channels", name, "test", idempotency_key=idempotency_key)
+        )
+        return answer
+
+
+class AsyncAlertRules:
+    """`alert-rules`: what the API has of it."""
+
+    def __init__(self, client: AsyncSender) -> None:
+        self._client = client
+
+    async def list(self) -> types.AlertRules:
+        """All alert rules."""
+        answer: types.AlertRules = await self._client.send(request_of("GET", "alert-rules"))
+        return answer
+
+    async def get(self, name: str, /) -> types.AlertRuleView:
+        """Show an alert rule."""
+        answer: types.AlertRuleView = await self._client.send(request_of("GET", "alert-rules", name))
+        return answer
+
+    async def put(
+        self, name: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.AlertRule]
+    ) -> types.AlertRuleView:
+        """Create an alert rule or replace it."""
+        answer: types.AlertRuleView = await self._client.send(
+            request_of("PUT", "alert-rules", name, body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    async def delete(self, name: str, /) -> types.Nothing:
+        """Delete an alert rule and what it found."""
+        answer: types.Nothing = await self._client.send(request_of("DELETE", "alert-rules", name))
+        return answer
+
+
+class AsyncAlerts:
+    """`alerts`: what the API has of it."""
+
+    def __init__(self, client: AsyncSender) -> None:
+        self._client = client
+
+    async def list(self, *, limit: int | None = None, state: str | None = None) -> types.Alerts:
+        """What alert rules have found: what fires first, then the latest."""
+        answer: types.Alerts = await self._client.send(
+            request_of("GET", "alerts", query={"limit": limit, "state": state})
+        )
+        return answer
+
+
 class AsyncAudit:
     """`audit`: what the API has of it."""
 
@@ -1160,6 +1243,9 @@ class AsyncResources:
     """All of them."""
 
     def __init__(self, client: "AsyncSender") -> None:
+        self.alert_channels = AsyncAlertChannels(client)
+        self.alert_rules = AsyncAlertRules(client)
+        self.alerts = AsyncAlerts(client)
         self.audit = AsyncAudit(client)
         self.backfills = AsyncBackfills(client)
         self.calendars = AsyncCalendars(client)

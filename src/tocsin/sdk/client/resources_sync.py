@@ -12,6 +12,89 @@ if TYPE_CHECKING:
     from tocsin.sdk.client import types
 
 
+class AlertChannels:
+    """`alert-channels`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(self) -> types.AlertChannels:
+        """All alert channels."""
+        answer: types.AlertChannels = self._client.send(request_of("GET", "alert-channels"))
+        return answer
+
+    def get(self, name: str, /) -> types.AlertChannelView:
+        """Show an alert channel."""
+        answer: types.AlertChannelView = self._client.send(request_of("GET", "alert-channels", name))
+        return answer
+
+    def put(
+        self, name: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.AlertChannel]
+    ) -> types.AlertChannelView:
+        """Create an alert channel or replace it."""
+        answer: types.AlertChannelView = self._client.send(
+            request_of("PUT", "alert-channels", name, body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def delete(self, name: str, /) -> types.Nothing:
+        """Delete an alert channel that no rule names."""
+        answer: types.Nothing = self._client.send(request_of("DELETE", "alert-channels", name))
+        return answer
+
+    def test(self, name: str, /, *, idempotency_key: str | None = None) -> types.AlertChannelTest:
+        """Send a test message to an alert channel, by a job."""
+        answer: types.AlertChannelTest = self._client.send(
+            request_of("POST", "alert-channels", name, "test", idempotency_key=idempotency_key)
+        )
+        return answer
+
+
+class AlertRules:
+    """`alert-rules`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(self) -> types.AlertRules:
+        """All alert rules."""
+        answer: types.AlertRules = self._client.send(request_of("GET", "alert-rules"))
+        return answer
+
+    def get(self, name: str, /) -> types.AlertRuleView:
+        """Show an alert rule."""
+        answer: types.AlertRuleView = self._client.send(request_of("GET", "alert-rules", name))
+        return answer
+
+    def put(
+        self, name: str, /, *, idempotency_key: str | None = None, **body: Unpack[types.AlertRule]
+    ) -> types.AlertRuleView:
+        """Create an alert rule or replace it."""
+        answer: types.AlertRuleView = self._client.send(
+            request_of("PUT", "alert-rules", name, body=dict(body), idempotency_key=idempotency_key)
+        )
+        return answer
+
+    def delete(self, name: str, /) -> types.Nothing:
+        """Delete an alert rule and what it found."""
+        answer: types.Nothing = self._client.send(request_of("DELETE", "alert-rules", name))
+        return answer
+
+
+class Alerts:
+    """`alerts`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(self, *, limit: int | None = None, state: str | None = None) -> types.Alerts:
+        """What alert rules have found: what fires first, then the latest."""
+        answer: types.Alerts = self._client.send(
+            request_of("GET", "alerts", query={"limit": limit, "state": state})
+        )
+        return answer
+
+
 class Audit:
     """`audit`: what the API has of it."""
 
@@ -1159,6 +1242,9 @@ class Resources:
     """All of them."""
 
     def __init__(self, client: "Sender") -> None:
+        self.alert_channels = AlertChannels(client)
+        self.alert_rules = AlertRules(client)
+        self.alerts = Alerts(client)
         self.audit = Audit(client)
         self.backfills = Backfills(client)
         self.calendars = Calendars(client)

@@ -3,6 +3,104 @@
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 
+class AlertChannel(TypedDict):
+    """Where to tell of alerts."""
+
+    kind: "Literal['json', 'slack', 'webhook']"
+    url: "str"
+    path_secret: "NotRequired[SecretRef | None]"
+    method: "NotRequired[Literal['POST', 'PUT', 'GET']]"
+    headers: "NotRequired[dict[str, SecretRef]]"
+    body: "NotRequired[Any]"
+
+
+class AlertChannelTest(TypedDict):
+    """The job that sends a test message."""
+
+    job: "str"
+
+
+class AlertChannelView(TypedDict):
+    """A channel. Of its credentials the names of secrets are shown."""
+
+    kind: "Literal['json', 'slack', 'webhook']"
+    url: "str"
+    path_secret: "NotRequired[SecretRef | None]"
+    method: "NotRequired[Literal['POST', 'PUT', 'GET']]"
+    headers: "NotRequired[dict[str, SecretRef]]"
+    body: "NotRequired[Any]"
+    name: "str"
+    version: "int"
+    created_at: "str"
+    updated_at: "str"
+
+
+class AlertChannels(TypedDict):
+    """All channels of a tenant."""
+
+    broken: "NotRequired[list[Broken]]"
+    items: "list[AlertChannelView]"
+
+
+class AlertRule(TypedDict):
+    """What to watch, and how to tell of it."""
+
+    watch: "DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch"
+    channels: "list[str]"
+    scope: "NotRequired[Literal['fleet', 'tenant']]"
+    lasting: "NotRequired[str | float]"
+    repeat: "NotRequired[str | Literal[0] | Any]"
+    quiet: "NotRequired[QuietTimes | None]"
+    enabled: "NotRequired[bool]"
+
+
+class AlertRuleView(TypedDict):
+    """A rule. `beat_at` is the minute of a dead man's switch's latest beat, `withheld` why there is none now."""
+
+    watch: "DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch"
+    channels: "list[str]"
+    scope: "NotRequired[Literal['fleet', 'tenant']]"
+    lasting: "NotRequired[str | float]"
+    repeat: "NotRequired[str | Literal[0] | Any]"
+    quiet: "NotRequired[QuietTimes | None]"
+    enabled: "NotRequired[bool]"
+    name: "str"
+    version: "int"
+    created_at: "str"
+    updated_at: "str"
+    beat_at: "NotRequired[str | None]"
+    withheld: "NotRequired[str | None]"
+
+
+class AlertRules(TypedDict):
+    """All rules of a tenant."""
+
+    broken: "NotRequired[list[Broken]]"
+    items: "list[AlertRuleView]"
+
+
+class AlertView(TypedDict):
+    """One group of what a rule found."""
+
+    rule: "str"
+    group: "str"
+    state: "Literal['pending', 'firing', 'resolved']"
+    since: "str"
+    seen_at: "str"
+    resolved_at: "str | None"
+    told: "str | None"
+    told_at: "str | None"
+    summary: "str"
+    detail: "dict[str, Any]"
+
+
+class Alerts(TypedDict):
+    """Alerts: those that fire first, then the latest."""
+
+    broken: "NotRequired[list[Broken]]"
+    items: "list[AlertView]"
+
+
 class AttemptView(TypedDict):
     """One try at an execution."""
 
@@ -286,6 +384,13 @@ class ClientTls(TypedDict):
     client_certificate: "SecretRef"
 
 
+class ClockTrouble(TypedDict):
+    """The database's clock was set within the window."""
+
+    kind: "Literal['clock']"
+    window: "NotRequired[str | float]"
+
+
 class ComingFire(TypedDict):
     """A fire that is to come. `execution` is there once it is planned."""
 
@@ -377,6 +482,22 @@ class DatabaseView(TypedDict):
     standing: "StandingView"
 
 
+class DeadLetters(TypedDict):
+    """At least so many executions failed for good within the window, by kind of error."""
+
+    kind: "Literal['dead_letters']"
+    window: "NotRequired[str | float]"
+    at_least: "NotRequired[int]"
+    queue: "NotRequired[str | None]"
+
+
+class DeadMansSwitch(TypedDict):
+    """Calls its channels every minute while what should fire fires."""
+
+    kind: "Literal['dead_mans_switch']"
+    grace: "NotRequired[str | float]"
+
+
 class Declaration(TypedDict):
     """All recurring jobs of an owner as they shall be, each with its name."""
 
@@ -422,6 +543,14 @@ class Diagnosis(TypedDict):
     healthy: "bool"
     looked_for: "int"
     findings: "list[FindingView]"
+
+
+class DidNotRun(TypedDict):
+    """A recurring job's fire has not started a grace after its instant, or was missed within the window."""
+
+    kind: "Literal['did_not_run']"
+    grace: "NotRequired[str | float]"
+    window: "NotRequired[str | float]"
 
 
 class Disowned(TypedDict):
@@ -533,6 +662,14 @@ class Explanation(TypedDict):
     steps: "list[StepView]"
 
 
+class FailuresInARow(TypedDict):
+    """The latest executions of a job all failed for good, the last of them within the window."""
+
+    kind: "Literal['failures_in_a_row']"
+    number: "NotRequired[int]"
+    window: "NotRequired[str | float]"
+
+
 class FieldChange(TypedDict):
     """A field of a job that becomes another."""
 
@@ -632,6 +769,7 @@ class HttpTarget(TypedDict):
     expect: "NotRequired[list[int | str]]"
     tls: "NotRequired[ClientTls | None]"
     template: "NotRequired[bool]"
+    path_secret: "NotRequired[SecretRef | None]"
 
 
 class Identity(TypedDict):
@@ -798,11 +936,30 @@ class LaneFire(TypedDict):
     count: "NotRequired[int]"
 
 
+class LateFires(TypedDict):
+    """Fewer than this share of the fires within the window started in time, by queue."""
+
+    kind: "Literal['lag']"
+    within: "NotRequired[str | float]"
+    share: "NotRequired[float]"
+    window: "NotRequired[str | float]"
+    at_least: "NotRequired[int]"
+    queue: "NotRequired[str | None]"
+
+
 class Lateness(TypedDict):
     """How late executions started, in milliseconds."""
 
     p50_ms: "float | None"
     p99_ms: "float | None"
+
+
+class LeaseChurn(TypedDict):
+    """Shards changed hands within the window more often than so many times each, on average."""
+
+    kind: "Literal['lease_churn']"
+    times: "NotRequired[float]"
+    window: "NotRequired[str | float]"
 
 
 class Limit(TypedDict):
@@ -1148,6 +1305,12 @@ class Owners(TypedDict):
     items: "list[Owner]"
 
 
+class PartitionTrouble(TypedDict):
+    """A day of history to come has no partition, or rows are where no day is."""
+
+    kind: "Literal['partitions']"
+
+
 class Pause(TypedDict):
     """A pause, for good or until an instant."""
 
@@ -1178,6 +1341,14 @@ class Paused(TypedDict):
     queues: "int"
 
 
+class PausedQueue(TypedDict):
+    """A queue has been paused for too long."""
+
+    kind: "Literal['queue_paused']"
+    longer_than: "NotRequired[str | float]"
+    queue: "NotRequired[str | None]"
+
+
 class Peak(TypedDict):
     """A minute with far more fires than usual."""
 
@@ -1193,6 +1364,13 @@ class PeakJob(TypedDict):
     name: "str | None"
     jobs: "int"
     fires: "int"
+
+
+class PendingJobs(TypedDict):
+    """A tenant has used up so much of its limit of pending jobs."""
+
+    kind: "Literal['pending_jobs']"
+    share: "NotRequired[float]"
 
 
 Precision: TypeAlias = "Literal['exact', 'normal']"
@@ -1313,6 +1491,14 @@ class QueueResumed(TypedDict):
     dry_run: "bool"
     ready: "Count"
     missed: "Count"
+
+
+class QuietTimes(TypedDict):
+    """A time of day in which nothing is told; from 22:00 to 07:00 goes over midnight."""
+
+    begins: "str"
+    ends: "str"
+    time_zone: "NotRequired[str]"
 
 
 class RabbitTarget(TypedDict):
@@ -1726,6 +1912,13 @@ class UnopenedSecret(TypedDict):
     name: "str"
     key_id: "str"
     reason: "str"
+
+
+class Unserved(TypedDict):
+    """Executions wait in a queue for a route that no live worker serves."""
+
+    kind: "Literal['unserved']"
+    waiting: "NotRequired[str | float]"
 
 
 Verdict: TypeAlias = "Literal['cancelled', 'failed', 'lost', 'rejected', 'skipped', 'succeeded', 'timed_out']"

@@ -6,6 +6,7 @@ masked before it leaves this module.
 
 import asyncio
 import random
+import re
 import ssl
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -57,6 +58,7 @@ on."""
 _NAME_WAIT: Final = SECOND
 _UNAUTHORIZED: Final = "401"
 _TOKEN_DROPPED: Final = "the target answered 401; the next attempt fetches a new token"  # noqa: S105 - words
+_PATH: Final = re.compile(r"[!$&-;=?@A-Z_a-z~%]+")
 _NOTHING_SECRET: Final = Redactor(())
 
 
@@ -148,6 +150,8 @@ class HttpCaller:
             given = user_headers(target, secrets, text)
             if target.template:
                 target, url = await self._filled_in(assignment, target, url)
+            if target.path_secret is not None:
+                url = _ended_by(url, secrets[target.path_secret.secret])
             request = await self._request(assignment, target, url, given, timeout, tls)
         except Refused as error:
             return Outcome(Verdict.REJECTED, error=error.detail)
@@ -232,6 +236,13 @@ class HttpCaller:
             if len(self._urls) > _URLS_REMEMBERED:
                 self._urls.popitem(last=False)
         return url
+
+
+def _ended_by(url: TargetUrl, secret: str) -> TargetUrl:
+    """The address with a secret at its end. Only the path grows: the host was checked and stays."""
+    if not _PATH.fullmatch(secret):
+        raise Refused("the secret that ends the path has characters that no path has")
+    return replace(url, path=url.path.removesuffix("/") + "/" + secret.removeprefix("/"))
 
 
 def _filled_body(target: HttpTarget, values: Mapping[str, str]) -> HttpTarget:

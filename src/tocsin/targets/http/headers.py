@@ -27,7 +27,7 @@ def own_headers(assignment: Assignment) -> dict[str, str]:
 
 def secret_names(target: HttpTarget) -> list[str]:
     """The secrets that a target names. Most name none, and that is found out at once."""
-    if not target.headers and target.auth is None:
+    if not target.headers and target.auth is None and target.path_secret is None:
         return []
     return sorted({value.secret for value in _values(target) if isinstance(value, SecretRef)})
 
@@ -61,6 +61,8 @@ def confidential(target: HttpTarget, secrets: Mapping[str, str], token: str | No
 
 def _values(target: HttpTarget) -> Iterator[Value]:
     yield from target.headers.values()
+    if target.path_secret is not None:
+        yield target.path_secret
     match target.auth:
         case BearerAuth(token=token):
             yield token
