@@ -36,9 +36,10 @@ fmt: $(VENV)/.dev ## Format and fix what can be fixed
 	$(BIN)/ruff format --quiet .
 	$(BIN)/python web/build.py --fmt
 
-dist: $(VENV)/.dev ## Build the wheel into dist/, with the dashboard in it
+dist: $(VENV)/.dev ## Build wheel and source distribution into dist/, with the dashboard in them
 	@$(BIN)/python web/build.py
-	$(BIN)/python -m hatchling build -t wheel
+	@rm -rf dist
+	$(BIN)/python -m hatchling build -t sdist -t wheel
 
 bench: $(VENV)/.dev ## Measure this machine: the short table, beside PostgreSQL's own limits
 	$(BIN)/python -m bench $(ARGS)
