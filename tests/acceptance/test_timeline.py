@@ -247,6 +247,22 @@ def test_executions_are_found_by_name_tag_node_cause_and_kind_of_error(api: InPr
     assert api.get("/v1/executions", cause="fate").json()["field"] == "cause"
 
 
+def test_executions_are_found_by_when_they_ended(api: InProcessApi) -> None:
+    api.create(schedule={"every": "1h"}, name="one")
+    api.create(schedule={"in": "1h"})  # live: it has not ended
+    now = now_of(api)
+    for hours in (1, 2, 3):
+        ran(api, "one", now - timedelta(hours=hours))
+    between = text(now - timedelta(minutes=150)), text(now - timedelta(minutes=90))
+    for asked, number in (
+        ({}, 4), ({"finished_from": between[0]}, 2), ({"finished_to": between[1]}, 2),
+        ({"finished_from": between[0], "finished_to": between[1]}, 1), ({"finished_to": between[1], "state": "queued"}, 0),
+    ):  # fmt: skip
+        assert len(api.get("/v1/executions", **asked).json()["items"]) == number, asked
+        assert api.get("/v1/executions/count", **asked).json()["count"] == number, asked
+    assert api.get("/v1/executions", finished_from="noon").json()["field"] == "finished_from"
+
+
 def test_what_no_index_knows_is_searched_for_in_the_last_week_unless_a_range_is_given(
     api: InProcessApi,
 ) -> None:

@@ -106,6 +106,7 @@ def test_an_engine_fills_in_what_belongs_to_the_attempt(place: Place) -> None:
         "url": f"{place.receiver.url}/flaky/{{name}}?at={{fire_at}}",
         "body": {"run": "{execution}", "try": "{attempt}", "job": "{job}", "is": 'the "{name}" {{}}'},
         "template": True,
+        "idempotency_key": "{name} {fire_at}",
     }
     name = 'Zoë "&/?'
     job = place.api.create(schedule={"at": "2026-01-01T00:00:00Z"}, target=target, name=name,
@@ -113,6 +114,8 @@ def test_an_engine_fills_in_what_belongs_to_the_attempt(place: Place) -> None:
     done = place.api.wait_for(job, "succeeded", "dead")
     assert done["state"] == "succeeded", done
     path = "/flaky/Zo%C3%AB%20%22%26%2F%3F?at=2026-01-01T00%3A00%3A00Z"
+    keys = {received.headers["idempotency-key"] for received in place.receiver.of(path)}
+    assert keys == {'Zo%C3%AB "&/? 2026-01-01T00:00:00Z'}
     bodies = [json.loads(received.body) for received in place.receiver.of(path)]
     assert bodies == [
         {"run": done["id"], "try": number, "job": job["id"], "is": f'the "{name}" {{}}'} for number in "12"

@@ -14,7 +14,17 @@ from tocsin.domain.errors import Refused
 from tocsin.domain.job import Definition, check_definition
 from tocsin.domain.schedule import Schedule
 from tocsin.domain.target import HttpTarget, check_target, template_parts
-from tocsin.domain.template import MAX_PLACES, PLACES, fill, fill_value, in_json, in_text, in_url, places_of
+from tocsin.domain.template import (
+    MAX_PLACES,
+    PLACES,
+    fill,
+    fill_value,
+    in_header,
+    in_json,
+    in_text,
+    in_url,
+    places_of,
+)
 from tocsin.targets.assignment import Assignment
 from tocsin.targets.filling import values_for
 
@@ -59,6 +69,25 @@ def test_braces_mean_nothing_unless_a_target_asks_for_it() -> None:
     plain = HttpTarget(URL + "/{what}", body={"a": "{{}"})
     check_target(plain)
     assert template_parts(plain) == {}
+
+
+@pytest.mark.parametrize("key", ["{job}", "{name}/{fire_at}", "order 7", "{{literal}}"])
+def test_an_idempotency_key_is_made_of_what_all_attempts_share(key: str) -> None:
+    target = HttpTarget(URL, idempotency_key=key)
+    check_target(target)
+    assert template_parts(target) == {"target.idempotency_key": key}
+
+
+@pytest.mark.parametrize("key", ["{attempt}", "{execution}", "{what}", "{", "", "x" * 256, "日本", "a\nb"])
+def test_another_idempotency_key_is_refused(key: str) -> None:
+    assert _refused(template=False, idempotency_key=key).field == "target.idempotency_key"
+
+
+def test_a_name_in_a_header_stays_one_line_of_ascii() -> None:
+    assert (
+        fill("{name} at {job}", {"name": "tä:glich\r\nx%", "job": "j"}, in_header)
+        == "t%C3%A4:glich%0D%0Ax%25 at j"
+    )
 
 
 def test_a_target_has_a_bounded_number_of_places() -> None:

@@ -662,6 +662,7 @@ export interface HttpTarget {
   tls: ClientTls | null;
   template: boolean;
   path_secret: SecretRef | null;
+  idempotency_key: string | null;
 }
 
 export interface Identity {

@@ -157,6 +157,7 @@ async def filter_of(call: Call, state: State | None, *, kept_only: bool = False)
     """What the listing's parameters narrow it to. What no index knows is searched for in the last week, if no
     range is given."""
     job, lag, node = call.query.get("job"), call.query.get("min_lag"), call.query.get("node")
+    finished_from, finished_to = call.instant("finished_from"), call.instant("finished_to")
     where = ExecutionFilter(
         state=state,
         queue=call.query.get("queue"),
@@ -169,11 +170,14 @@ async def filter_of(call: Call, state: State | None, *, kept_only: bool = False)
         node_id=None if node is None else _node_id(node),
         fingerprint=call.query.get("fingerprint"),
         cause=call.choice("cause", _CAUSES),
-        over=call.choice("over", ("true", "false")) == "true",
+        finished_from=finished_from,
+        finished_to=finished_to,
+        over=call.choice("over", ("true", "false")) == "true" or (finished_from, finished_to) != (None, None),
         kept_only=kept_only,
     )
     searched = (where.error, where.min_lag, where.node_id, where.cause, where.job_ids)
-    if where.fire_from is None and where.job_id is None and any(one is not None for one in searched):
+    bounded = (where.fire_from, finished_from, where.job_id) != (None, None, None)
+    if not bounded and any(one is not None for one in searched):
         return msgspec.structs.replace(where, finished_from=call.context.clock.now() - _SEARCHED)
     return where
 
@@ -227,6 +231,8 @@ NARROWER = (
     Parameter("job", "Only executions of this job"),
     Parameter("fire_from", "Only fire times at this instant or later", INSTANT),
     Parameter("fire_to", "Only fire times before this instant", INSTANT),
+    Parameter("finished_from", "Only executions that ended at this instant or later", INSTANT),
+    Parameter("finished_to", "Only executions that ended before this instant", INSTANT),
     Parameter(
         "min_lag", "Only executions that started at least this late: 500ms, 2s", msgspec.json.schema(SpanText)
     ),

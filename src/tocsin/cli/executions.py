@@ -27,6 +27,8 @@ FILTERS = with_options(
     click.option("--queue", help="Executions of this queue."),
     click.option("--fire-from", metavar="INSTANT", help="Fire times at this instant or later."),
     click.option("--fire-to", metavar="INSTANT", help="Fire times before this instant."),
+    click.option("--finished-from", metavar="INSTANT", help="What ended at this instant or later."),
+    click.option("--finished-to", metavar="INSTANT", help="What ended before this instant."),
     click.option("--min-lag", metavar="DURATION", help="Started at least this late: 500ms, 2s"),
     click.option("--error", metavar="TEXT", help="Finished ones whose reason or error contains this."),
     click.option("--job-name", metavar="TEXT", help="Executions of jobs whose name contains this."),
@@ -66,8 +68,8 @@ def list_executions(
     Of a single job, the latest fire time comes first. What is further off is listed with --live or --state.
     """
     page = {"limit": options.pop("limit"), "cursor": options.pop("cursor")}
-    if live and (over or options["state"]):
-        raise click.UsageError("--live leaves no room for --over and --state")
+    if live and (over or options["state"] or options["finished_from"] or options["finished_to"]):
+        raise click.UsageError("--live leaves no room for --over, --state and times of an end")
     if job is not None and not any(options.values()) and not (over or live):
         return client.get("jobs", job_id(client, job), "executions", **page), show_executions
     narrowed = {"job": id_of(client, job), **options}

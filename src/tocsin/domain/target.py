@@ -28,7 +28,7 @@ from tocsin.domain.secrets import SecretRef, check_secret_name
 from tocsin.domain.statuses import MAX_PATTERNS, check_statuses, matches
 from tocsin.domain.task_target import TaskTarget, check_task, task_route
 from tocsin.domain.template import places_of
-from tocsin.domain.written import WrittenStatus, WrittenTimeout, WrittenUrl, at_most, described
+from tocsin.domain.written import WrittenStatus, WrittenTimeout, WrittenUrl, at_most, described, line
 
 ENGINE_ROUTES: Final = ("http", "noop")
 """What every engine can run. Tasks are run by remote workers, which say which ones they know; scripts by
@@ -49,6 +49,11 @@ _OURS: Final = frozenset(
     }
 )  # fmt: skip
 _OUR_PREFIXES: Final = ("tocsin-", "webhook-")
+MAX_KEY: Final = 255
+KEY_PLACES: Final = ("job", "name", "fire_at")
+"""What an idempotency key is made of: the same for every attempt at an execution."""
+_KEY_PLACES_SHOWN: Final = ", ".join(f"{{{place}}}" for place in KEY_PLACES)
+_KEY: Final = re.compile(r"[\x20-\x7e]+")
 _SUCCESS: Final[tuple[int | str, ...]] = ("2xx",)
 
 
@@ -81,6 +86,9 @@ class HttpTarget(
     """Whether ``{fire_at}`` and the like are filled in, in the path, the query and the body."""
     path_secret: SecretRef | None = None
     """A secret that ends the path, for services whose addresses are credentials themselves."""
+    idempotency_key: Annotated[str, line(MAX_KEY)] | None = None
+    """What is sent as `Idempotency-Key`, with ``{job}``, ``{name}`` and ``{fire_at}`` filled in: the same
+    over retries. Without it the execution's id is."""
 
 
 class NoopTarget(
@@ -127,9 +135,11 @@ def check_target(target: Target) -> None:
 
 
 def template_parts(target: Target) -> dict[str, Any]:
-    """The parts of a target that are filled in, by field; none unless it asks for that."""
-    if isinstance(target, HttpTarget) and target.template:
-        return {"target.url": target.url, "target.body": target.body}
+    """The parts of a target that are filled in, by field; none unless it asks for that. A key is always
+    filled in."""
+    if isinstance(target, HttpTarget):
+        key = {} if target.idempotency_key is None else {"target.idempotency_key": target.idempotency_key}
+        return {"target.url": target.url, "target.body": target.body, **key} if target.template else key
     if isinstance(target, GrpcTarget) and target.template:
         return {"target.body": target.body}
     return {}
@@ -185,6 +195,19 @@ def _check_http(target: HttpTarget) -> None:
     _check_body(target)
     if target.template:
         _check_places(target)
+    if target.idempotency_key is not None:
+        _check_key(target.idempotency_key)
+
+
+def _check_key(key: str) -> None:
+    field = "target.idempotency_key"
+    if not 1 <= len(key) <= MAX_KEY or not _KEY.fullmatch(key):
+        raise Refused(f"a key has 1 to {MAX_KEY} printable ASCII characters", field=field)
+    for place in places_of({field: key}):
+        if place not in KEY_PLACES:
+            raise Refused(
+                f"{{{place}}} is no part of a key", field=field, hint=f"a key may have {_KEY_PLACES_SHOWN}"
+            )
 
 
 def _check_expected(statuses: tuple[int | str, ...]) -> None:

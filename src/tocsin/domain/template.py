@@ -34,6 +34,11 @@ def in_json(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)[1:-1]
 
 
+def in_header(value: str) -> str:
+    """A value as part of a header: printable ASCII as it is, whatever else as in a URL."""
+    return quote(value, safe=" !\"#$&'()*+,/:;<=>?@[\\]^`{|}~")
+
+
 def as_is(value: str) -> str:
     """A value where nothing separates anything, or where an encoder follows."""
     return value

@@ -48,7 +48,8 @@ class ExecutionFilter(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str | None = None
     cause: str | None = None
     finished_from: Instant | None = None
-    """Where nothing else bounds a search in history."""
+    """Of history only, and so is `finished_to`; live ones are left out by `over`."""
+    finished_to: Instant | None = None
     over: bool = False
     """Without live ones."""
     kept_only: bool = False
@@ -254,6 +255,7 @@ def _add_indexed(inner: Conditions, tenant_id: int, where: ExecutionFilter) -> N
     inner.add("h.job_id = ANY ({}::uuid[])", None if where.job_ids is None else [*where.job_ids])
     inner.add("h.finished_at >= {}", where.fire_from)  # nothing ends before it fires; prunes partitions
     inner.add("h.finished_at >= {}", where.finished_from)
+    inner.add("h.finished_at < {}", where.finished_to)
     if where.state in FINAL and where.state != State.SUCCEEDED:
         inner.add("h.state = {}", where.state)
         inner.say("h.state <> 'succeeded'")  # in the words of the index of rare ends

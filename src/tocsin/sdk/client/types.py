@@ -770,6 +770,7 @@ class HttpTarget(TypedDict):
     tls: "NotRequired[ClientTls | None]"
     template: "NotRequired[bool]"
     path_secret: "NotRequired[SecretRef | None]"
+    idempotency_key: "NotRequired[str | None]"
 
 
 class Identity(TypedDict):

@@ -24,7 +24,7 @@ from tocsin.domain.outcome import VERSION, Outcome, Postponed, Verdict, pause_fo
 from tocsin.domain.secrets import Redactor
 from tocsin.domain.signature import signature_headers
 from tocsin.domain.target import ClientTls, HttpTarget, body_of, template_parts
-from tocsin.domain.template import fill, fill_value, in_text, in_url
+from tocsin.domain.template import fill, fill_value, in_header, in_text, in_url
 from tocsin.targets.assignment import Assignment
 from tocsin.targets.caller import Host
 from tocsin.targets.filling import Names, NoNames, values_for
@@ -148,11 +148,12 @@ class HttpCaller:
                 timeout -= asyncio.get_running_loop().time() - began
             text = None if token is None else token.text
             given = user_headers(target, secrets, text)
-            if target.template:
-                target, url = await self._filled_in(assignment, target, url)
+            key = None
+            if target.template or target.idempotency_key is not None:
+                target, url, key = await self._filled_in(assignment, target, url)
             if target.path_secret is not None:
                 url = _ended_by(url, secrets[target.path_secret.secret])
-            request = await self._request(assignment, target, url, given, timeout, tls)
+            request = await self._request(assignment, target, url, given, timeout, tls, key)
         except Refused as error:
             return Outcome(Verdict.REJECTED, error=error.detail)
         except (SecretUnavailable, TokenUnavailable) as error:
@@ -191,11 +192,14 @@ class HttpCaller:
 
     async def _filled_in(
         self, assignment: Assignment, target: HttpTarget, url: TargetUrl
-    ) -> tuple[HttpTarget, TargetUrl]:
-        """The request of this attempt. Its host stays: where the call goes was checked and is not filled
-        in."""
+    ) -> tuple[HttpTarget, TargetUrl, str | None]:
+        """The request of this attempt, and its idempotency key if the target says one. The host stays: where
+        the call goes was checked and is not filled in."""
         values = await values_for(assignment, template_parts(target), self._names)
-        return _filled_body(target, values), replace(url, path=fill(url.path, values, in_url))
+        key = None if target.idempotency_key is None else fill(target.idempotency_key, values, in_header)
+        if not target.template:
+            return target, url, key
+        return _filled_body(target, values), replace(url, path=fill(url.path, values, in_url)), key
 
     async def _request(
         self,
@@ -205,12 +209,15 @@ class HttpCaller:
         given: Mapping[str, str],
         timeout: float,
         tls: ssl.SSLContext | None,
+        key: str | None = None,
     ) -> OutgoingRequest:
         body, content_type = body_of(target)
         now = self._clock.now()
         headers = own_headers(assignment)
         signing = await self._secrets.signing_secrets(assignment.tenant_id)
         headers |= signature_headers(signing, headers["idempotency-key"], now // SECOND, body)
+        if key is not None:
+            headers["idempotency-key"] = key
         # A job that was stored before a header became ours may still name it.
         given = {n: v for n, v in given.items() if n.lower() not in headers}
         lower = {name.lower() for name in given}
