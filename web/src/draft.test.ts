@@ -63,3 +63,13 @@ test("a message goes through a connection, and its headers stay when its body is
   assert.deepEqual(newOf(fresh).target, written);
   assert.deepEqual(optionsOf(fresh).slice(-2), ["--target", JSON.stringify(written)]);
 });
+
+test("a timeout, a priority and a pause by itself are written where they were given", () => {
+  const draft = { ...FRESH, url: "http://x", timeout: "5s", priority: "0", pauseAfter: "3" };
+  const { timeout, priority, pause_after } = newOf(draft);
+  assert.deepEqual({ timeout, priority, pause_after }, { timeout: "5s", priority: 0, pause_after: 3 });
+  assert.match(optionsOf(draft).join(" "), /--timeout 5s --priority 0 --pause-after 3$/);
+  assert.ok(!("timeout" in newOf(FRESH)) && !("pause_after" in newOf(FRESH)));
+  const job = { ...JOB, timeout: "1m30s", priority: 2, pause_after: 4 } as unknown as Job;
+  assert.deepEqual(changesOf(job, bodyOf({ ...draftOf(job), pauseAfter: "" })), { pause_after: null });
+});

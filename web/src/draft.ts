@@ -52,6 +52,9 @@ export interface Draft {
   attempts: string;
   overlap: string;
   misfire: string;
+  timeout: string;
+  priority: string;
+  pauseAfter: string;
 }
 
 export const local = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -85,6 +88,9 @@ export const FRESH: Draft = {
   attempts: "5",
   overlap: "allow",
   misfire: "fire_once",
+  timeout: "",
+  priority: "5",
+  pauseAfter: "",
 };
 
 export function scheduleOf(draft: Draft): unknown {
@@ -116,6 +122,9 @@ export function bodyOf(draft: Draft): Record<string, unknown> & { target: unknow
     retry: { max_attempts: Number(draft.attempts) || 1 },
     overlap: draft.overlap,
     misfire: draft.misfire,
+    timeout: draft.timeout.trim() || null,
+    priority: Number(draft.priority || FRESH.priority),
+    pause_after: Number(draft.pauseAfter) || null,
   };
 }
 
@@ -154,7 +163,8 @@ export function newOf(draft: Draft): Record<string, unknown> {
   const target = Object.entries(body.target as object).filter(
     ([name, value]) => name === "body" || !empty(value),
   );
-  return { ...body, target: Object.fromEntries(target) };
+  const said = Object.entries(body).filter(([, value]) => value !== null);
+  return { ...Object.fromEntries(said), target: Object.fromEntries(target) };
 }
 
 /** The same job, as options of `tocsin jobs create`. */
@@ -195,6 +205,9 @@ export function optionsOf(draft: Draft): string[] {
     ...option("max-attempts", draft.attempts, FRESH.attempts),
     ...option("overlap", draft.overlap, FRESH.overlap),
     ...option("misfire", draft.misfire, FRESH.misfire),
+    ...option("timeout", draft.timeout),
+    ...option("priority", draft.priority, FRESH.priority),
+    ...option("pause-after", draft.pauseAfter),
   ];
 }
 
@@ -313,6 +326,9 @@ export function draftOf(job: Job): Draft {
     attempts: String(job.retry.max_attempts),
     overlap: job.overlap,
     misfire: job.misfire.policy,
+    timeout: typeof job.timeout === "number" ? `${job.timeout}s` : (job.timeout ?? ""),
+    priority: String(job.priority ?? FRESH.priority),
+    pauseAfter: String(job.pause_after ?? ""),
   };
 }
 

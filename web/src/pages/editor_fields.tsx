@@ -1,8 +1,9 @@
 /** The fields of a job's form. A problem that names a field stands under it. */
+import { useState } from "preact/hooks";
 import type { Refused } from "../api.ts";
 import { wordsOf } from "../connection.ts";
 import { KINDS } from "../credentials.ts";
-import { type Draft, local, PLACES, placeOf } from "../draft.ts";
+import { type Draft, FRESH, local, PLACES, placeOf } from "../draft.ts";
 import { useData } from "../hooks.ts";
 import { address } from "../router.ts";
 import { servedBy } from "../served.ts";
@@ -332,7 +333,45 @@ export function PolicyFields({ draft, set }: Omit<Parts, "problem">) {
           <input value={draft.tags} onInput={(e) => set({ tags: e.currentTarget.value })} />
         </Field>
       </div>
+      <MorePolicies draft={draft} set={set} />
     </>
+  );
+}
+
+/** What is rarely changed. It is open where something of it was. */
+function MorePolicies({ draft, set }: Omit<Parts, "problem">) {
+  const [open] = useState(Boolean(draft.timeout || draft.pauseAfter) || draft.priority !== FRESH.priority);
+  return (
+    <details class="more" open={open}>
+      <summary>Timeout, priority, pause by itself</summary>
+      <div class="row">
+        <Field label="an attempt may take">
+          <input
+            value={draft.timeout}
+            placeholder="30s"
+            onInput={(e) => set({ timeout: e.currentTarget.value })}
+          />
+        </Field>
+        <Field label="priority, 0 is the most urgent">
+          <input
+            type="number"
+            min={0}
+            max={9}
+            value={draft.priority}
+            onInput={(e) => set({ priority: e.currentTarget.value })}
+          />
+        </Field>
+        <Field label="pause after failures in a row">
+          <input
+            type="number"
+            min={1}
+            value={draft.pauseAfter}
+            placeholder="never"
+            onInput={(e) => set({ pauseAfter: e.currentTarget.value })}
+          />
+        </Field>
+      </div>
+    </details>
   );
 }
 

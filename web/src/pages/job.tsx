@@ -10,7 +10,7 @@ import { RunsPlot } from "../plots/runs.tsx";
 import { address, alter, param, part } from "../router.ts";
 import { mayWrite } from "../session.ts";
 import { whatItDoes } from "../target.ts";
-import { clock, day, dayOf, jobZone, moment, whole, zoneName } from "../time.ts";
+import { clock, count, day, dayOf, jobZone, moment, whole, zoneName } from "../time.ts";
 import type { AuditPage, BackfillPage, ExecutionPage, Job, Preview } from "../types.ts";
 import { Entries } from "./audit.tsx";
 import { ExecutionRows } from "./executions.tsx";
@@ -19,10 +19,12 @@ import { Actions } from "./job_actions.tsx";
 import { Backfills } from "./job_backfills.tsx";
 import { CalendarTab } from "./job_calendar.tsx";
 
+/** How many of its last fires a job tells. */
+const MOST_RECENT = 20;
 const TABS = ["runs", "calendar", "upcoming", "definition", "changes"];
 
 export function JobDetail({ id }: { id: string }) {
-  const job = useData<Job>(`/jobs/${id}`);
+  const job = useData<Job>(`/jobs/${id}?with=recent`);
   const coming = useData<Preview>(`/jobs/${id}/upcoming?limit=10`);
   const tab = param("tab", "runs");
   useZoneOf(job.data);
@@ -137,7 +139,9 @@ function Facts({ job, words }: { job: Job; words: string }) {
         retry {job.retry.max_attempts} × · overlap {job.overlap} · misfire {job.misfire.policy} · queue{" "}
         <a href={address(`/queues/${part(job.queue)}`)}>{job.queue}</a>, priority {job.priority}
         {job.limit && ` · limit key ${job.limit.key}`}
+        {job.pause_after && ` · pauses after ${job.pause_after} failures in a row`}
       </dd>
+      {(job.consecutive_failures ?? 0) > 0 && <Failing job={job} />}
       {job.description && (
         <>
           <dt>About</dt>
@@ -157,6 +161,22 @@ function Facts({ job, words }: { job: Job; words: string }) {
         </>
       )}
     </dl>
+  );
+}
+
+/** That it fails, since how many fires, and with what: the first thing to know about a job that does. */
+function Failing({ job }: { job: Job }) {
+  const times = job.consecutive_failures ?? 0;
+  return (
+    <>
+      <dt>Fails</dt>
+      <dd>
+        <a class="s-dead" href={address("/dead-letters", { job: job.id })}>
+          {times === 1 ? "the last time" : `the last ${count(times, times >= MOST_RECENT)} times`}
+          {job.last_error && `: ${job.last_error}`}
+        </a>
+      </dd>
+    </>
   );
 }
 
