@@ -277,6 +277,14 @@ def test_a_body_of_any_depth_is_refused_and_never_a_defect(untouched: InProcessA
     answer.problem()
 
 
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_a_login_that_no_database_could_have_is_refused_by_its_name(
+    untouched: InProcessApi, method: str
+) -> None:
+    answer = untouched.call(method, f"/v1/tenants/default/logins/{'0' * 64}")
+    assert (answer.status, answer.problem()["field"]) == (422, "login")
+
+
 def test_text_that_only_looks_like_an_escaped_nul_is_accepted(api: InProcessApi) -> None:
     raw = rb'{"schedule": {"in": "1h"}, "target": {"kind": "noop"}, "name": "C:\\u0000"}'
     answer = api.call("POST", "/v1/jobs", raw)

@@ -102,6 +102,7 @@ def furnish(api: RealApi, number: int = 0) -> Known:
         "key_id": [spare["id"]],
         "tenant": [other],
         "login": ["tocsin_api", "nobody"],
+        "owner": ["billing", "nobody"],
         "queue": ["held", "mail"],  # not one whose executions are waited for
         "jobs.name": [hourly["name"]],
         "calendars.name": ["holidays"],

@@ -17,10 +17,8 @@ from tocsin.store.tenants import tenant_of
 
 async def bind(call: Call) -> wire.BoundLogin:
     """Let a login enqueue for a tenant."""
-    tenant, login = await _tenant(call), call.path["login"]
-    if not 1 <= len(login.encode()) <= wire.MAX_LOGIN or not login.isprintable():
-        raise Refused(f"a login has 1 to {wire.MAX_LOGIN} bytes, and no control characters", field="login")
-    row = await call.context.logins.bind(tenant, login, origin_of(call))
+    tenant = await _tenant(call)
+    row = await call.context.logins.bind(tenant, _login(call), origin_of(call))
     return _shown(tenant, row)
 
 
@@ -33,8 +31,16 @@ async def list_logins(call: Call) -> wire.BoundLogins:
 
 async def unbind(call: Call) -> Nothing:
     """Take a login's right to enqueue."""
-    await call.context.logins.unbind(await _tenant(call), call.path["login"], origin_of(call))
+    await call.context.logins.unbind(await _tenant(call), _login(call), origin_of(call))
     return Nothing()
+
+
+def _login(call: Call) -> str:
+    """The login that the path names. PostgreSQL fails on a name that is too long."""
+    login = call.path["login"]
+    if not 1 <= len(login.encode()) <= wire.MAX_LOGIN or not login.isprintable():
+        raise Refused(f"a login has 1 to {wire.MAX_LOGIN} bytes, and no control characters", field="login")
+    return login
 
 
 async def _tenant(call: Call) -> Tenant:
