@@ -1,9 +1,14 @@
 """Metrics of the fleet show the trouble that they are for."""
 
+import asyncio
+
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.simulation.workshop import LEASE_TTL, SHARDS, Workshop, play
 from tests.support.api import InProcessApi, in_process_api
+from tocsin.db.pool import DatabaseError, open_database
+from tocsin.db.presence import Presence
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import SECOND
 from tocsin.failpoints import Failpoints
@@ -123,3 +128,20 @@ def test_run_times_of_what_succeeded_are_counted_by_queue(url: str) -> None:
         assert found["tocsin_run_seconds_sum", "default"] >= 1500
 
     play(url, story)
+
+
+def test_database_calls_are_counted_with_their_time_and_their_errors(url: str) -> None:
+    async def story() -> None:
+        telemetry, presence = Telemetry(), Presence(url)
+        presence.on_call(telemetry.note_call)
+        database = await open_database(presence, name="test", size=1)
+        await database.fetch("SELECT pg_sleep(0.03)")
+        with pytest.raises(DatabaseError):
+            await database.fetch("SELECT 1 / 0")
+        await database.close()
+        found = counted(telemetry)
+        assert found["tocsin_database_call_seconds_count", ""] == 2
+        assert found["tocsin_database_call_seconds_sum", ""] >= 0.03
+        assert found["tocsin_database_calls_failed_total", ""] == 1
+
+    asyncio.run(story())

@@ -47,10 +47,16 @@ class Settling:
         return []
 
 
-def told(which: str, settlements: list[Settlement], settling: Settling, share: float = 1.0) -> list[Any]:
+def told(
+    which: str,
+    settlements: list[Settlement],
+    settling: Settling,
+    share: float = 1.0,
+    telemetry: Telemetry | None = None,
+) -> list[Any]:
     async def write() -> None:
         settler = Settler(
-            settling, DatabaseClock(), Telemetry(), Failpoints(), node_id=1,  # type: ignore[arg-type]
+            settling, DatabaseClock(), telemetry or Telemetry(), Failpoints(), node_id=1,  # type: ignore[arg-type]
             attempts=attempt_log(which, share),
         )  # fmt: skip
         for one in settlements:
@@ -111,3 +117,22 @@ def test_a_storm_of_failures_is_cut_and_counted() -> None:
         log.finished(failed, State.QUEUED, "5xx", 2 * SECOND)
     assert len(lines) == 1001
     assert lines[-1]["unsaid"] == 500
+
+
+def test_attempts_are_counted_by_kind_and_outcome_and_by_how_long_they_ran() -> None:
+    telemetry = Telemetry()
+    settlements = [
+        *(Settlement(claim(number), SUCCEEDED, 1) for number in range(3)),
+        Settlement(claim(4), Outcome(Verdict.FAILED, detail={"status": 503}), 4 * SECOND),
+        Settlement(claim(5), Outcome(Verdict.CANCELLED), 1, postponed_to=9),
+    ]
+    told("off", settlements, Settling(), telemetry=telemetry)
+    counted = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in telemetry.registry.collect()
+        for sample in family.samples
+    }
+    assert counted["tocsin_attempts_total", "noop", "succeeded"] == 3
+    assert counted["tocsin_attempts_total", "noop", "5xx"] == 1
+    assert counted["tocsin_run_seconds_count", "a queue"] == 1  # tallies count what succeeded
+    assert counted["tocsin_run_seconds_sum", "a queue"] == pytest.approx(2.999)

@@ -199,3 +199,20 @@ def test_a_cancelled_loop_lets_the_cancellation_through() -> None:
 
     clock = VirtualClock(START)
     run_virtually(clock, scenario())
+
+
+def test_each_failure_is_told_with_the_part_and_the_family_of_its_error() -> None:
+    errors = [Unavailable("away"), OwnershipLost("gone"), ValueError("a defect")]
+
+    def fail(run: int, _: Instant) -> Report:
+        if run <= len(errors):
+            raise errors[run - 1]
+        return Report()
+
+    heard: list[tuple[str, str]] = []
+
+    def listen(loop: Loop) -> None:
+        loop.on_failure = lambda part, kind: heard.append((part, kind))
+
+    watch(Part(fail), seconds=8, meanwhile={0: listen}, first_after=0.05)
+    assert heard == [("part", "unavailable"), ("part", "ownership_lost"), ("part", "defect")]

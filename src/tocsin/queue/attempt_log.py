@@ -29,7 +29,8 @@ class AttemptLog:
     """What one process tells of attempts. `node` is bound to every line of the process."""
 
     def __init__(self, *, successes: bool, share: float = 1.0) -> None:
-        self._successes = successes
+        self.successes = successes
+        """Whether attempts that succeeded are told, too."""
         self._told_parts = round(share * _PARTS)
         self._second: Instant = 0
         self._told = 0
@@ -37,14 +38,13 @@ class AttemptLog:
 
     def succeeded(self, claims: Sequence[Claim], finished_at: Instant) -> None:
         """A batch of attempts that succeeded."""
-        if self._successes:
-            for claim in claims:
-                self.finished(claim, State.SUCCEEDED, Verdict.SUCCEEDED, finished_at)
+        for claim in claims:
+            self.finished(claim, State.SUCCEEDED, Verdict.SUCCEEDED, finished_at)
 
     def finished(self, claim: Claim, state: State | str, outcome: str, finished_at: Instant) -> None:
         """An attempt is over, and its execution is in a state by that: `queued` if it is tried again."""
         if state == State.SUCCEEDED:
-            if not self._successes or not self._in_share(claim):
+            if not self.successes or not self._in_share(claim):
                 return
         elif not self._room(finished_at):
             return

@@ -157,7 +157,7 @@ class Settler:
             self._telemetry.finished.labels(State.SUCCEEDED).inc(len(self._writing_succeeded))
             for route, number in Counter(map(_route, self._writing_succeeded)).items():
                 self._telemetry.attempts.labels(_kind(route), Verdict.SUCCEEDED).inc(number)
-            if self._attempts is not None:
+            if self._attempts is not None and self._attempts.successes:
                 gone = set(map(id, lost))
                 told = [claim for claim in self._writing_succeeded if id(claim) not in gone]
                 self._attempts.succeeded(told, self._succeeded_at)
