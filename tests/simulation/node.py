@@ -15,6 +15,7 @@ from tests.simulation.virtual_time import VirtualTimer
 from tests.support.queues import CELL, whole_queue
 from tocsin.clock import VirtualClock
 from tocsin.db.pool import Database
+from tocsin.db.statements import named
 from tocsin.domain.errors import OwnershipLost, Unavailable
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.queue.reclaiming.reclaiming import Reclaiming
@@ -32,6 +33,7 @@ from tocsin.telemetry import Telemetry
 from tocsin.worker.worker import Worker
 
 ROLES = ("scheduler", "worker")
+_WRITE_PLAN = named("tocsin.store", "write_plan")
 _STOPPED_BY_LEAVING = ("planner", "reclaimer", "claimer", "starter")
 
 
@@ -245,7 +247,8 @@ class WritingDatabase(FaultyDatabase):
         if "INTO executions" not in query or "moved" not in query or "own AS" not in query:
             return await super().fetchrow(query, *args)
         await self._before(query)
-        _, node_id, shards, epochs = args[:4]
+        given = dict(zip(_WRITE_PLAN.names, args, strict=True))
+        node_id, shards, epochs = given["node_id"], given["shards"], given["epochs"]
         writer = ",".join([str(node_id), *(f"{s}:{e}" for s, e in zip(shards, epochs, strict=True))])
         async with Database.transaction(self) as session:
             await session.fetchrow("SELECT set_config('simulation.writer', $1, true)", writer)
