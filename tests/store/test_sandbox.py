@@ -3,10 +3,12 @@ passes when the test says so."""
 
 from collections.abc import Iterator
 
+import psycopg
 import pytest
+import sqlalchemy
 
 from tests.support.postgres import Cluster
-from tocsin import App, Limit, Postpone, RetryAfter, TaskFailed, current
+from tocsin import App, Limit, Postpone, RetryAfter, TaskFailed, current, enqueue_in
 from tocsin.domain.errors import Refused
 from tocsin.testing.sandbox import Sandbox
 
@@ -21,7 +23,7 @@ def opened(cluster: Cluster) -> Iterator[Sandbox]:
 @pytest.fixture
 def sandbox(opened: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     opened.reset()
-    monkeypatch.setattr(App, "client", property(opened.client_of))
+    opened.adopt(monkeypatch.setattr)
     return opened
 
 
@@ -110,6 +112,28 @@ def test_paused_jobs_and_queues_run_when_their_pause_ends(sandbox: Sandbox) -> N
     once = send.enqueue()
     assert len(sandbox.advance("1h").of(once)) == 0
     assert len(sandbox.advance("1d").of(once)) == 1
+
+
+def test_a_transaction_of_the_test_sees_what_it_enqueues_before_it_commits(sandbox: Sandbox) -> None:
+    app = App("shop")
+
+    @app.task
+    def work(number: int) -> int:
+        return number
+
+    sandbox.serve(app)
+    engine = sqlalchemy.create_engine(sandbox.database_url.replace("postgresql:", "postgresql+psycopg:"))
+    with psycopg.connect(sandbox.database_url) as connection, engine.connect() as other:
+        connection.execute("CREATE TABLE IF NOT EXISTS orders (number integer)")
+        enqueue_in(connection, work, 1)
+        sandbox.assert_enqueued(work, number=1, connection=connection)
+        sandbox.refute_enqueued(work)
+        sandbox.refute_enqueued(work, connection=other)
+        connection.rollback()
+        assert len(sandbox.advance("1m")) == 0
+        enqueue_in(connection, work, 2)
+    assert [entry.result for entry in sandbox.drain()] == [2]
+    engine.dispose()
 
 
 def test_what_makes_no_sense_is_refused_in_words(sandbox: Sandbox) -> None:

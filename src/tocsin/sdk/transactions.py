@@ -87,16 +87,17 @@ def _one(task: Task[Any, Any] | NamedTask, args: tuple[Any, ...], kwargs: Mappin
     if isinstance(task, NamedTask):
         if len(args) > 1 or kwargs:
             raise TypeError(f"{task.name} is known by its name alone: give its payload as one value")
-        return one(task.name, Options(), args[0] if args else None, _new_id())
-    return one(task.name, task.options, task.signature.payload(args, kwargs), _new_id())
+        return one(task.name, Options(), args[0] if args else None, new_id())
+    return one(task.name, task.options, task.signature.payload(args, kwargs), new_id())
 
 
 def _many(task: Task[Any, Any], calls: Iterable[Call]) -> Statement:
     payloads = [call.payload for call in calls]
-    return many(task.name, task.options, payloads, [_new_id() for _ in payloads])
+    return many(task.name, task.options, payloads, [new_id() for _ in payloads])
 
 
-def _new_id() -> UUID:
+def new_id() -> UUID:
+    """An id for a job, made where it is enqueued."""
     return new_job_id(round(time.time() * SECOND))
 
 

@@ -5,8 +5,10 @@ parallel processes have one each. A template with the schema, on virtual time, i
 copied at the start of a session.
 """
 
+import asyncio
 import hashlib
 import os
+import shutil
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
@@ -15,11 +17,16 @@ from tocsin.clock import VirtualClock
 from tocsin.db.embedded import EmbeddedServer
 from tocsin.db.migrations import migrate, migrations
 from tocsin.db.pool import open_connection
-from tocsin.domain.errors import Refused
+from tocsin.domain.errors import Refused, Unavailable
 from tocsin.testing.virtual_time import START, make_quick, open_on_virtual_time
 
 _MOST_SERVERS: Final = 256
 _PREFIX: Final = "tocsin_sandbox_"
+_WITHOUT_A_DISK: Final = (
+    "ALTER SYSTEM SET fsync = off",
+    "ALTER SYSTEM SET full_page_writes = off",
+    "SELECT pg_reload_conf()",
+)
 _IN_USE: Final = "is in use by another"
 
 
@@ -33,15 +40,27 @@ async def start_server(directory: Path) -> EmbeddedServer:
     """The first server of a directory that no other process has. Whoever starts it has to outlive it: it ends
     with the thread that started it."""
     for number in range(_MOST_SERVERS):
-        server = EmbeddedServer(directory / str(number))
         try:
-            await server.start()
+            return await _started(directory / str(number))
         except Refused as error:
             if _IN_USE not in error.detail:
                 raise
-        else:
-            return server
     raise Refused(f"all {_MOST_SERVERS} databases of tests in {directory} are in use", field="data_dir")
+
+
+async def _started(directory: Path) -> EmbeddedServer:
+    """The server of one directory. It waits for no disk; should that have cost it its files when a machine
+    lost its power, it is made anew."""
+    server = EmbeddedServer(directory)
+    try:
+        await server.start()
+    except Unavailable:
+        await server.stop()
+        await asyncio.to_thread(shutil.rmtree, directory)
+        server = EmbeddedServer(directory)
+        await server.start()
+    await _run(server.url, *_WITHOUT_A_DISK)
+    return server
 
 
 async def new_database(server_url: str) -> str:

@@ -18,9 +18,11 @@ from tocsin.api.context import make_context
 from tocsin.clock import VirtualClock
 from tocsin.db.pool import Database, Record, open_database
 from tocsin.domain.addresses import AddressPolicy
+from tocsin.domain.audit import Origin
 from tocsin.domain.cells import CELL
 from tocsin.domain.errors import NotFound
 from tocsin.domain.instant import SECOND, Instant, Span
+from tocsin.domain.limits import TenantLimits
 from tocsin.domain.protocol import Ask, Heartbeat, HeldClaim, NewWorker, TaskClaim, TaskOffer, TaskSettlement
 from tocsin.domain.sealing import SecretBox
 from tocsin.domain.task_target import task_of
@@ -42,8 +44,10 @@ from tocsin.store.backfills import BackfillStore
 from tocsin.store.control.pausing import Pausing
 from tocsin.store.keys import KeyStore
 from tocsin.store.leases import LeaseStore
+from tocsin.store.logins import LoginStore
 from tocsin.store.plans import PlanStore
 from tocsin.store.queues import QueueStore
+from tocsin.store.tenants import TenantStore, tenant_of
 from tocsin.telemetry import Telemetry
 from tocsin.testing.virtual_time import START, VirtualTime
 from tocsin.worker.remote.assembly import GatewayParts, make_gateway
@@ -56,7 +60,18 @@ LEASE: Final[Span] = 30 * SECOND
 _DECADE: Final = 10 * 365 * 86_400.0
 _SETTINGS: Final = Settings(lease_ttl=_DECADE, horizon=1.0)
 _BATCH: Final = 100
-_KEPT: Final = frozenset({"api_keys", "installation", "migrations", "nodes", "shards", "tenants"})
+_KEPT: Final = frozenset(
+    {"api_keys", "installation", "login_limits", "migrations", "nodes", "shards", "tenant_logins", "tenants"}
+)
+LOGIN: Final = "tocsin_sandbox_app"
+"""A login for the application under test, which enqueues in its own transactions."""
+_LOGIN_RIGHTS: Final = (
+    f"DO $$ BEGIN CREATE ROLE {LOGIN} LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$",
+    f"DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO {LOGIN}', current_database()); END $$",
+    f"GRANT CREATE ON SCHEMA public TO {LOGIN}",
+    f"GRANT SELECT ON tocsin.jobs, tocsin.executions TO {LOGIN}",
+)
+"""It may have tables of its own, and see what it has enqueued before it commits."""
 _TABLES: Final = (
     "SELECT c.relname AS name FROM pg_class c WHERE c.relnamespace = 'tocsin'::regnamespace"
     " AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
@@ -141,6 +156,7 @@ class Fleet:
             database, clock, [name for name in names if name not in _KEPT], node_id, row["shard_count"]
         )
         await fleet._take_shards()
+        await fleet._bind_login()
         return fleet
 
     async def close(self) -> None:
@@ -328,6 +344,13 @@ class Fleet:
             "backfiller": Backfiller(BackfillStore(database), self._leases),
             "operations": Operations(Acting(database, _SETTINGS.horizon, points)),
         }  # fmt: skip
+
+    async def _bind_login(self) -> None:
+        for statement in _LOGIN_RIGHTS:
+            await self._database.execute(statement)
+        tenant = tenant_of(await TenantStore(self._database).get("default"))
+        logins = LoginStore(self._database, _SETTINGS.horizon, TenantLimits())
+        await logins.bind(tenant, LOGIN, Origin("sandbox"))
 
     async def _take_shards(self) -> None:
         """Once, for ever: there is nobody to share them with."""

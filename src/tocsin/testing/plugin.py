@@ -52,11 +52,10 @@ def tocsin(
     tocsin_sandbox: "Sandbox", monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
 ) -> "Sandbox":
     """A fleet on virtual time, in which nothing has happened yet. Every app of the process enqueues here."""
-    from tocsin.sdk.app import App  # noqa: PLC0415 - see above
-    from tocsin.sdk.command import load  # noqa: PLC0415
+    from tocsin.sdk.command import load  # noqa: PLC0415 - see above
 
     tocsin_sandbox.reset()
-    monkeypatch.setattr(App, "client", property(tocsin_sandbox.client_of))
+    tocsin_sandbox.adopt(monkeypatch.setattr)
     tocsin_sandbox.serve(*map(load, pytestconfig.getini("tocsin_apps")))
     return tocsin_sandbox
 

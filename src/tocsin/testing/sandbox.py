@@ -5,15 +5,18 @@ runs until it is quiet. No time passes while a task runs, unless the test says h
 """
 
 import threading
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final, ParamSpec, TypeVar
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
 from tocsin.domain.errors import Refused
-from tocsin.domain.ids import ExecutionKey, execution_text
+from tocsin.domain.ids import new_job_id
 from tocsin.domain.instant import HOUR, MILLISECOND, Instant, parse_span, to_datetime
 from tocsin.domain.protocol import TaskClaim, TaskSettlement
+from tocsin.sdk import transactions
 from tocsin.sdk.app import App
 from tocsin.sdk.client.sync import Client
 from tocsin.sdk.outcomes import TimedOut, failed
@@ -21,28 +24,17 @@ from tocsin.sdk.task import NamedTask, Task
 from tocsin.testing.attempts import Attempts, LoopThread, claim_of
 from tocsin.testing.database import drop_database, new_database
 from tocsin.testing.faults import Faults, error_maker, instant_of, next_clock_change
-from tocsin.testing.fleet import KEY, LEASE, Fleet, SteadyClock
+from tocsin.testing.fleet import KEY, LEASE, LOGIN, Fleet, SteadyClock
 from tocsin.testing.ledger import OVER, Entry, Ledger, entry_of
 from tocsin.testing.transport import SandboxTransport
 from tocsin.testing.virtual_time import START, VirtualLoop
+from tocsin.testing.waiting import WAITING, Waiting, rows_in, waiting_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Lane = tuple[str, str]
 _URL: Final = "http://sandbox.invalid"
 _TURNS_AT_AN_INSTANT: Final = 10_000
-_WAITING: Final = (
-    "SELECT e.job_id, e.fire_at, e.run_at, j.target::text AS target FROM executions e"
-    " JOIN jobs j ON j.cell = e.cell AND j.id = e.job_id WHERE e.cell = 0 AND e.route = $1 ORDER BY e.run_at, e.job_id"
-)
-
-
-class Waiting(msgspec.Struct, frozen=True):
-    """A call that is enqueued and not over."""
-
-    id: str
-    run_at: datetime
-    payload: Any
 
 
 class _Running(msgspec.Struct, frozen=True):
@@ -97,6 +89,19 @@ class Sandbox:
         self._running: list[_Running] = []
         self._seen: set[tuple[str, datetime]] = set()
         self._driving = threading.Lock()
+
+    def adopt(self, replace: Callable[[object, str, object], None]) -> None:
+        """Let every app of this process enqueue here. `replace` is `setattr` of a fixture that undoes it."""
+        replace(App, "client", property(self.client_of))
+        replace(transactions, "new_id", lambda: new_job_id(self._clock.now()))
+
+    @property
+    def database_url(self) -> str:
+        """Where an application under test connects that enqueues in its own transactions: as a login that is
+        bound to the sandbox's tenant, and may have tables of its own."""
+        parts = urlsplit(self.url)
+        place = parts.netloc.rpartition("@")[2]
+        return urlunsplit(parts._replace(netloc=f"{LOGIN}@{place}"))
 
     @property
     def now(self) -> datetime:
@@ -166,33 +171,41 @@ class Sandbox:
 
     # What is enqueued, and what happened
 
-    def waiting(self, task: "Task[..., Any] | NamedTask | str") -> list[Waiting]:
-        """Calls of a task that are enqueued and not over, those that run first before others."""
-        rows = self._loop.run(self._fleet.fetch(_WAITING, f"task:{_name_of(task)}"))
-        return [
-            Waiting(
-                execution_text(ExecutionKey(row["job_id"], row["fire_at"])),
-                to_datetime(row["run_at"]),
-                msgspec.json.decode(row["target"]).get("payload"),
-            )
-            for row in rows
-        ]
+    def waiting(self, task: "Task[..., Any] | NamedTask | str", connection: Any = None) -> list[Waiting]:
+        """Calls of a task that are enqueued and not over, those that run first before others. With a
+        connection to `database_url`, as it sees them: what it has enqueued and not committed is there."""
+        route = f"task:{_name_of(task)}"
+        if connection is None:
+            rows = self._loop.run(self._fleet.fetch(WAITING.format(route="$1"), route))
+        else:
+            rows = rows_in(connection, route)
+        return [waiting_of(tuple(row)) for row in rows]
 
     def assert_enqueued(
-        self, task: "Task[..., Any] | NamedTask | str", *, within: str | float | None = None, **payload: Any
+        self,
+        task: "Task[..., Any] | NamedTask | str",
+        *,
+        within: str | float | None = None,
+        connection: Any = None,
+        **payload: Any,
     ) -> Waiting:
         """Fail unless a call of a task is enqueued that has these parameters, among others, and runs within a
-        span. Returns the first such call."""
-        found = self._enqueued(task, within, payload)
+        span; with a connection, as its open transaction sees it. Returns the first such call."""
+        found = self._enqueued(task, within, payload, connection)
         if not found:
             raise AssertionError(f"{_call(task, within, payload)} is not enqueued; {self._told(task)}")
         return found[0]
 
     def refute_enqueued(
-        self, task: "Task[..., Any] | NamedTask | str", *, within: str | float | None = None, **payload: Any
+        self,
+        task: "Task[..., Any] | NamedTask | str",
+        *,
+        within: str | float | None = None,
+        connection: Any = None,
+        **payload: Any,
     ) -> None:
         """Fail if a call of a task is enqueued that has these parameters and runs within a span."""
-        if self._enqueued(task, within, payload):
+        if self._enqueued(task, within, payload, connection):
             raise AssertionError(f"{_call(task, within, payload)} is enqueued; {self._told(task)}")
 
     def ledger(self) -> Ledger:
@@ -318,12 +331,14 @@ class Sandbox:
 
     # What is looked at
 
-    def _enqueued(self, task: Any, within: str | float | None, payload: dict[str, Any]) -> list[Waiting]:
+    def _enqueued(
+        self, task: Any, within: str | float | None, payload: dict[str, Any], connection: Any
+    ) -> list[Waiting]:
         wanted = msgspec.to_builtins(payload)
         until = None if within is None else self._clock.now() + parse_span(within, "within")
         return [
             one
-            for one in self.waiting(task)
+            for one in self.waiting(task, connection)
             if all(
                 isinstance(one.payload, dict) and one.payload.get(name) == value
                 for name, value in wanted.items()
