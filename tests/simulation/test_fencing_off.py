@@ -61,7 +61,7 @@ FENCES = {
     ),
     "taking leases that somebody holds": (
         {"take_leases": [("WHERE owner IS NULL OR expires_at <= tocsin_now()", ""),
-                         ("AND (owner IS NULL OR expires_at <= tocsin_now())", "")]},
+                         ("AND (s.owner IS NULL OR s.expires_at <= tocsin_now())", "")]},
         {"lease"},
     ),
 }  # fmt: skip
