@@ -17,6 +17,7 @@ from tocsin.domain.ids import job_text, new_job_id, shard_of
 from tocsin.domain.instant import Instant, format_instant, parse_instant
 from tocsin.domain.job import Definition, check_definition
 from tocsin.domain.limits import check_interval, check_payload
+from tocsin.domain.plain_secrets import check_plain_secrets
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import read_schedule, rule_of
 from tocsin.domain.script_target import ScriptTarget, check_rules
@@ -30,6 +31,7 @@ _log = structlog.get_logger()
 def read_definition(new: wire.JobBody, call: Call, now: Instant) -> Definition:
     """Check everything that can be checked without the database."""
     definition = wire.definition_of(new, read_schedule(new.schedule, now))
+    check_plain_secrets(definition.target)
     return _checked(definition, call, now)
 
 
@@ -43,6 +45,8 @@ def patched(current: Any, patch: wire.JobPatch, call: Call, now: Instant) -> Def
     }
     if "schedule" in given:
         given["schedule"] = read_schedule(given["schedule"], now)
+    if "target" in given:  # one that was stored before this was refused stays as it is
+        check_plain_secrets(given["target"])
     if "tags" in given:
         given["tags"] = tuple(given["tags"] or ())
     policies = {name: given.pop(name) for name in Policies.__struct_fields__ if name in given}

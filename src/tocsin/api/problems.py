@@ -37,7 +37,7 @@ OUTCOME_UNKNOWN: Final = "urn:tocsin:problem:outcome-unknown"
 """The type of a 503 that does not say whether the request was carried out."""
 MORE_CODES: Final = (
     _UNKNOWN_CODE, "missing_field", "unknown_field", "limit_reached", "name_taken", "managed", "unreadable",
-    "idempotency_key_reused",
+    "idempotency_key_reused", "plain_secret",
 )  # fmt: skip
 """What says more than its status."""
 _UNKNOWN_OUTCOME: Final = "whether the request was carried out is not known"
