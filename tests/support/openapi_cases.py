@@ -72,6 +72,10 @@ def furnish(api: RealApi, number: int = 0) -> Known:
     executions = [own.wait_for(done, "succeeded"), own.wait_for(dead, "dead"), own.execution(later)]
     calendar = {"ranges": [{"from": "2030-12-24T00:00:00Z", "to": "2030-12-27T00:00:00Z"}]}
     assert own.call("PUT", "/v1/calendars/holidays", msgspec.json.encode(calendar)).status == 200
+    declared = {
+        "jobs": [{"name": f"declared-{number}", "schedule": {"every": "1h"}, "target": {"kind": "noop"}}]
+    }
+    assert own.call("PUT", f"/v1/declarations/program-{number}", msgspec.json.encode(declared)).status == 200
     assert own.call("PUT", f"/v1/secrets/token-{number}", b'{"value":"hush"}').status == 200
     for broker in BROKERS:
         settings = msgspec.json.encode(
@@ -104,6 +108,7 @@ def furnish(api: RealApi, number: int = 0) -> Known:
         "login": ["tocsin_api", "nobody"],
         "owner": ["billing", "nobody"],
         "queue": ["held", "mail"],  # not one whose executions are waited for
+        "owner": [f"program-{number}"],
         "jobs.name": [hourly["name"]],
         "calendars.name": ["holidays"],
         "connections.name": BROKERS,
