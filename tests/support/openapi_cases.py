@@ -106,7 +106,6 @@ def furnish(api: RealApi, number: int = 0) -> Known:
         "key_id": [spare["id"]],
         "tenant": [other],
         "login": ["tocsin_api", "nobody"],
-        "owner": ["billing", "nobody"],
         "queue": ["held", "mail"],  # not one whose executions are waited for
         "owner": [f"program-{number}"],
         "jobs.name": [hourly["name"]],
