@@ -35,6 +35,7 @@ FIELDS_OF_CREATION = {
         "multiplier": 3,
         "jitter": 0,
         "on": ["network", 503],
+        "max_age": "2h",
     },
     "misfire": "fire_all",
     "overlap": "allow",

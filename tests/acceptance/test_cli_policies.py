@@ -103,7 +103,7 @@ def test_every_option_of_create_reaches_the_definition(tocsin: Cli, name: str) -
         "--bearer-secret", "token", "--timeout", "20s", "--start-within", "10m",
         "--queue", "mail", "--priority", "0", "--tag", "a", "--tag", "b",
         "--max-attempts", "3", "--initial-backoff", "2s", "--max-backoff", "1m", "--backoff-multiplier", "3",
-        "--backoff-jitter", "0", "--retry-on", "network", "--retry-on", "404", "--misfire", "fire_all", "--lookback", "2h", "--misfire-max", "7",
+        "--backoff-jitter", "0", "--retry-on", "network", "--retry-on", "404", "--retry-max-age", "2h", "--misfire", "fire_all", "--lookback", "2h", "--misfire-max", "7",
         "--misfire-pace", "1s", "--misfire-grace", "90s", "--overlap", "skip",
         "--limit-key", "smtp", "--limit-parallel", "2", "--limit-rate", "10", "--limit-per", "1m",
     )  # fmt: skip
@@ -126,7 +126,7 @@ def test_every_option_of_create_reaches_the_definition(tocsin: Cli, name: str) -
         "priority": 0,
         "tags": ["a", "b"],
         "retry": {"max_attempts": 3, "initial_backoff": "2s", "max_backoff": "1m", "multiplier": 3.0, "jitter": 0.0,
-                  "on": ["network", "404"]},
+                  "on": ["network", "404"], "max_age": "2h"},
         "misfire": {"policy": "fire_all", "lookback": "2h", "max": 7, "pace": "1s", "grace": "90s"},
         "overlap": "skip",
         "limit": {"key": "smtp", "max_parallel": 2, "rate": 10, "per": "1m"},
@@ -655,8 +655,8 @@ def test_every_command_that_asks_the_api_can_answer_in_json() -> None:
     for path, command in leaves():
         options = {option for parameter in command.params for option in parameter.opts}
         assert command.help, path
-        # An export is JSON lines as it is, and a worker has no answer to give.
-        exempt = path.endswith(" export") or path == "tocsin tasks serve"
+        # An export is JSON lines as it is; a worker and a relay go on until they are stopped.
+        exempt = path.endswith(" export") or path in ("tocsin tasks serve", "tocsin outbox relay")
         assert "--json" in options or "--url" not in options or exempt, path
     for group in (command for _, command in every_command() if isinstance(command, click.Group)):
         assert "Examples:" in (group.help or ""), group.name

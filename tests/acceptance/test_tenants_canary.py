@@ -81,7 +81,7 @@ def _use_everything(place: Place) -> None:
     place.ask("PUT", f"/v1/calendars/{WORDS['calendar']}", {"ranges": ranges})
     dead = f"http://127.0.0.1:{free_port()}/{SECRETS['path']}?key={SECRETS['query']}"
     target = {
-        "kind": "http", "url": dead, "headers": {"X-Secret": SECRETS["header"]}, "body": {"inner": SECRETS["body"]},
+        "kind": "http", "url": dead, "headers": {"X-Customer": SECRETS["header"]}, "body": {"inner": SECRETS["body"]},
     }  # fmt: skip
     words = {
         "name": WORDS["name"], "description": SECRETS["description"], "tags": [WORDS["tag"]], "queue": WORDS["queue"],
@@ -91,7 +91,7 @@ def _use_everything(place: Place) -> None:
     path = f"/v1/jobs/{created['id']}"
     place.ask("POST", "/v1/jobs", job | {"priority": 1}, idempotency_key=SECRETS["idempotency"])
     place.ask("POST", "/v1/jobs", job)
-    place.ask("PATCH", path, {"target": target | {"headers": {"X-Secret": SECRETS["header"] + "2"}}})
+    place.ask("PATCH", path, {"target": target | {"headers": {"X-Customer": SECRETS["header"] + "2"}}})
     place.ask("POST", path + "/pause", {"reason": WORDS["reason"]})
     place.ask("POST", path + "/resume")
     run = place.ask("POST", path + "/run").json()
@@ -106,9 +106,9 @@ def _use_everything(place: Place) -> None:
     # Refusals: each with a secret beside what is wrong.
     for broken in (
         {"method": "NONE"},
-        {"headers": {"X-Secret": SECRETS["header"] + "\n"}},
-        {"headers": {"X-Secret": SECRETS["header"] * 500}},
-        {"headers": {"X-Secret": [SECRETS["header"]]}},
+        {"headers": {"X-Customer": SECRETS["header"] + "\n"}},
+        {"headers": {"X-Customer": SECRETS["header"] * 500}},
+        {"headers": {"X-Customer": [SECRETS["header"]]}},
         {"timeout": "never"},
         {"url": f"ftp://example.com/{SECRETS['path']}?key={SECRETS['query']}"},
         {"url": f"http://169.254.169.254/{SECRETS['path']}?key={SECRETS['query']}"},
@@ -153,7 +153,7 @@ def test_the_audit_log_holds_no_secret(place: Place) -> None:
     ):
         assert f'"{action}"' in pages, action
     assert not _found(place.secrets, pages)
-    assert re.search(r'"X-Secret": "\*\*\*', pages), "what was hidden shows that it was there"
+    assert re.search(r'"X-Customer": "\*\*\*', pages), "what was hidden shows that it was there"
 
 
 def test_history_holds_no_secret(place: Place) -> None:

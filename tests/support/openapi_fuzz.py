@@ -60,6 +60,7 @@ BEYOND_A_SCHEMA: Final = {
     r"idempotency_key": "that it was not used for another request",
     r"name": "the name in the body and the one in the address are the same",
     r"tenant": "the tenant in the body and the one in the header are the same",
+    r"unique|debounce|max_wait": "unique or debounce; only for one-offs; what goes with which",
     r"job_id": "only recurring jobs can be backfilled",
     r"do|where(\.\w+)?|ids(\[\d+\])?": "which actions and filters go with which things; one way to name them",
     r"stop_at\.share": "above 0",

@@ -1,11 +1,14 @@
 """The SDK's own command line, and what a worker in development looks at."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tocsin import App
 from tocsin.domain.errors import Refused
-from tocsin.sdk.command import SERVE, load, words_of
+from tocsin.sdk.command import SERVE, declare, load, words_of
 from tocsin.sdk.worker.reload import changes, look_at
 
 
@@ -40,3 +43,12 @@ def test_files_that_are_new_gone_or_changed_are_seen_and_those_of_others_are_not
 def test_an_app_that_cannot_be_loaded_is_refused_in_words(name: str, words: str) -> None:
     with pytest.raises(Refused, match=words):
         load(name)
+
+
+def test_what_was_declared_is_printed_as_the_answer_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer: dict[str, Any] = {"status": "applied", "counts": {"refused": 1}, "plan": []}
+    monkeypatch.setattr(App, "declare", lambda *_, **__: answer)
+    assert declare(App("shop"), {"revision": 7, "dry_run": False, "json": True}) == 1
+    assert json.loads(capsys.readouterr().out) == answer

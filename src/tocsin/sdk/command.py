@@ -103,8 +103,11 @@ SERVE: Final = Command(
 def declare(app: App, options: Mapping[str, Any]) -> int:
     """Declare the schedules of an app: recurring jobs are created, changed and cancelled as its code says."""
     declared = app.declare(options["revision"], dry_run=options["dry_run"])
+    if options["json"]:
+        print(msgspec.json.format(msgspec.json.encode(declared)).decode())  # noqa: T201 - a command speaks to its terminal
+        return 1 if declared["counts"].get("refused") else 0
     for line in plan_words(declared):
-        print(line)  # noqa: T201 - a command speaks to its terminal
+        print(line)  # noqa: T201
     if options["revision"] is None and declared["counts"].get("differs"):
         print("without --revision jobs that exist are not changed")  # noqa: T201
     return 1 if declared["counts"].get("refused") else 0
@@ -119,6 +122,7 @@ DECLARE: Final = Command(
             int, least=0, variable="TOCSIN_REVISION",
         ),
         Option("--dry-run", "Show what it would do to jobs and their fires; change nothing.", bool),
+        Option("--json", "Print the answer as JSON.", bool),
         Option("--url", "Where the API is.", variable="TOCSIN_URL"),
         Option("--api-key", "A key with the scope write.", variable="TOCSIN_API_KEY"),
     ),
