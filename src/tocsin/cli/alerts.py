@@ -53,7 +53,13 @@ def list_alerts(client: Client, state: str | None, limit: int) -> tuple[Any, Any
 
 @alerts.group()
 def channels() -> None:
-    """Keep the channels in which alerts are told."""
+    """Keep the channels in which alerts are told.
+
+    \b
+    Examples:
+      tocsin alerts channels put ops --kind slack --to https://hooks.example.com/ --path-secret slack-path
+      tocsin alerts channels test ops
+    """
 
 
 @channels.command("list")
@@ -117,7 +123,13 @@ def delete_channel(client: Client, name: str) -> tuple[Any, Any]:
 
 @alerts.group()
 def rules() -> None:
-    """Keep the rules by which trouble is found."""
+    """Keep the rules by which trouble is found.
+
+    \b
+    Examples:
+      tocsin alerts rules put letters --watch dead_letters --channel ops
+      tocsin alerts rules put slow --watch lag --with within=1s --channel ops --quiet 22:00-07:00
+    """
 
 
 @rules.command("list")
