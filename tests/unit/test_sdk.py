@@ -15,7 +15,7 @@ import pytest
 import tocsin
 from tocsin import App, AsyncClient, Client, Limit, Refused, Retry, Unavailable
 from tocsin.api import client_code
-from tocsin.domain.protocol import MAX_LOG_LINES, LogLine, TaskClaim
+from tocsin.domain.protocol import MAX_LOG_LINES, LogLine, Progress, TaskClaim
 from tocsin.sdk import statement
 from tocsin.sdk.client.core import pause_before, request_of
 from tocsin.sdk.client.faces import sync_faces
@@ -293,3 +293,19 @@ def test_importing_the_package_loads_neither_the_server_nor_the_client() -> None
         == "[]\n"
     )
     assert {name for name in tocsin.__all__ if getattr(tocsin, name) is None} == set()
+
+
+def test_an_error_and_a_log_that_are_no_utf_8_can_be_told_like_any_other() -> None:
+    name = b"r\xe9sum\xe9.pdf".decode("utf-8", "surrogateescape")
+    lines: list[LogLine | Progress] = []
+    context = Context(CLAIM, lines.append)
+    opening = f"opening {name}"
+    context.log.info(opening, name=name)
+    context.progress(0.5, name)
+    try:
+        raise FileNotFoundError(name)
+    except FileNotFoundError as error:
+        told = failed(CLAIM, error, ())
+    settlement = msgspec.json.decode(msgspec.json.encode(told))
+    assert settlement["error"]["message"] == "r\\udce9sum\\udce9.pdf"
+    assert msgspec.json.decode(msgspec.json.encode(lines))[0]["message"] == "opening r\\udce9sum\\udce9.pdf"

@@ -6,14 +6,12 @@ settled. Lines of a claim that is lost are refused by the statement that keeps t
 
 import contextlib
 
-import msgspec
-
 from tocsin.db.pool import Database
 from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import Instant
-from tocsin.domain.logs import without_nul
 from tocsin.domain.protocol import Progress
+from tocsin.domain.storable import storable_json
 from tocsin.sdk.worker.attempt import Attempt
 from tocsin.service import Report
 from tocsin.store.logs import Logged, LogStore
@@ -74,5 +72,4 @@ class Telling:
 
 
 def _text(progress: Progress) -> str:
-    note = None if progress.note is None else without_nul(progress.note)
-    return msgspec.json.encode(Progress(progress.share, note)).decode()
+    return storable_json(progress)

@@ -1,12 +1,13 @@
 """How much of what an attempt logs is kept: so many lines and bytes, and then a last line that says so."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from tocsin.domain.instant import DAY, Instant, parse_instant
 from tocsin.domain.protocol import MAX_LOG_BYTES, MAX_LOG_LINES, MAX_MESSAGE, LogLine
+from tocsin.domain.storable import storable_json, storable_text
 
 _LAST: Final = "further lines were dropped: an attempt keeps {lines} lines and {kib} KiB"
 _OLDEST: Final = DAY
@@ -38,24 +39,9 @@ def kept_of(lines: Sequence[LogLine], last_seq: int, total: int, now: Instant) -
     return kept
 
 
-def without_nul(text: str) -> str:
-    """Text that the database can store."""
-    return text.replace("\x00", "\\x00")
-
-
-def json_without_nul(value: Any) -> str:
-    """JSON text that the database can store."""
-    return msgspec.json.encode(storable(value)).decode()
-
-
-def storable(value: Any) -> Any:
-    """A JSON value that the database can store; nearly always the value itself."""
-    return _clean(value) if b"\\u0000" in msgspec.json.encode(value) else value
-
-
 def _kept(written: LogLine, total: int, now: Instant) -> Kept:
-    message = without_nul(written.message[:MAX_MESSAGE])
-    fields = None if not written.fields else json_without_nul(written.fields)
+    message = storable_text(written.message[:MAX_MESSAGE])
+    fields = None if not written.fields else storable_json(written.fields)
     size = len(message.encode()) + len(fields or "")
     # A line is found by its day, so a clock that is far off does not count.
     at = min(max(parse_instant(written.at, "logs.at"), now - _OLDEST), now + _OLDEST)
@@ -65,13 +51,3 @@ def _kept(written: LogLine, total: int, now: Instant) -> Kept:
 def _last(line: Kept) -> Kept:
     words = _LAST.format(lines=f"{MAX_LOG_LINES:,}", kib=MAX_LOG_BYTES // 1024)
     return Kept(line.seq, line.at, "warning", words, None, MAX_LOG_BYTES)
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, str):
-        return without_nul(value)
-    if isinstance(value, list):
-        return [_clean(item) for item in value]
-    if isinstance(value, dict):
-        return {without_nul(name): _clean(item) for name, item in value.items()}
-    return value

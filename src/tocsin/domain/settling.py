@@ -11,6 +11,7 @@ from tocsin.domain.instant import Instant
 from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import Attempt, Outcome, TryAgain, decide, fingerprint, judged
 from tocsin.domain.policy import Retry
+from tocsin.domain.storable import storable_json, storable_text
 
 STOPPED: str = "asked to stop while it ran"
 
@@ -53,7 +54,9 @@ def settle(tried: Tried, outcome: Outcome, retry: Retry, chance: float) -> Ended
     decision = decide(outcome, retry, tried.counted, tried.finished_at, chance, tried.due_at)
     if isinstance(decision, TryAgain):
         return Retried(decision.run_at, record_of(tried, outcome), stopped(outcome))
-    error = outcome.error if decision.state is not State.SUCCEEDED else None
+    error = None
+    if outcome.error is not None and decision.state is not State.SUCCEEDED:
+        error = storable_text(outcome.error)
     dead = decision.state is State.DEAD
     return Ended(decision.state, text_of(outcome), error, fingerprint(error) if error and dead else None)
 
@@ -75,9 +78,9 @@ def record_of(tried: Tried, outcome: Outcome) -> str:
         outcome.detail,
         tried.worker_id,
     )
-    return msgspec.json.encode(attempt).decode()
+    return storable_json(attempt)
 
 
 def text_of(outcome: Outcome) -> str:
     """An outcome as it is stored."""
-    return msgspec.json.encode(outcome).decode()
+    return storable_json(outcome)

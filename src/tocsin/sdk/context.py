@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from tocsin.domain.protocol import MAX_LOG_LINES, MAX_MESSAGE, MAX_NOTE, LogLine, Progress, TaskClaim
+from tocsin.domain.storable import storable_text
 from tocsin.sdk.outcomes import Stopped
 
 _current: ContextVar["Context | None"] = ContextVar("tocsin_task", default=None)
@@ -45,7 +46,8 @@ class Log:
                 return
             self._seq += 1
             at = datetime.now(UTC).isoformat()
-            self._keep(LogLine(self._seq, at, message[:MAX_MESSAGE], level, _plain(fields) or None))
+            text = storable_text(message[:MAX_MESSAGE])
+            self._keep(LogLine(self._seq, at, text, level, _plain(fields) or None))
 
 
 class Context:
@@ -79,7 +81,8 @@ class Context:
 
     def progress(self, share: float, note: str | None = None) -> None:
         """How far it is, from 0 to 1; the latest counts, and is told with the next heartbeat."""
-        self._keep(Progress(min(max(float(share), 0.0), 1.0), None if note is None else note[:MAX_NOTE]))
+        told = None if note is None else storable_text(note[:MAX_NOTE])
+        self._keep(Progress(min(max(float(share), 0.0), 1.0), told))
 
     def stop(self, why: Stopped) -> None:
         """Ask the task to end: it finds out by `check` and `stopped`."""
@@ -117,6 +120,6 @@ class running:  # noqa: N801 - reads as a statement: `with running(context):`
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
     """Fields as JSON has them; whatever it has not, as text."""
     return {
-        name: value if isinstance(value, str | int | float | bool | None) else str(value)
+        name: value if isinstance(value, int | float | bool | None) else storable_text(str(value))
         for name, value in fields.items()
     }

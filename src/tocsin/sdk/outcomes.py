@@ -21,6 +21,7 @@ import msgspec
 
 from tocsin.domain.instant import MILLISECOND, parse_span
 from tocsin.domain.protocol import MAX_MESSAGE, MAX_RESULT, MAX_TRACE, TaskClaim, TaskError, TaskSettlement
+from tocsin.domain.storable import storable_text
 from tocsin.sdk.signature import PayloadError, to_plain
 
 _KIND: Final = 200
@@ -128,9 +129,9 @@ def _settlement(claim: TaskClaim, verdict: Any, error: BaseException) -> TaskSet
 
 def error_of(error: BaseException) -> TaskError:
     """An exception as it is kept: the last lines of its trace are the telling ones."""
-    trace = "".join(traceback.format_exception(error))
+    trace = storable_text("".join(traceback.format_exception(error)))
     return TaskError(type(error).__name__[:_KIND], _words(error), trace[-MAX_TRACE:])
 
 
 def _words(error: BaseException) -> str:
-    return str(error)[:MAX_MESSAGE]
+    return storable_text(str(error)[:MAX_MESSAGE])

@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from tocsin.clock import Clock
+from tocsin.domain.errors import OwnershipLost, Unavailable
 from tocsin.domain.ids import execution_text
 from tocsin.domain.instant import MILLISECOND, Instant
 from tocsin.domain.lifecycle import State
@@ -167,11 +168,30 @@ class Settler:
                 )
             self._writing_succeeded = []
         if self._writing:
-            await self._write(self._writing)
+            await self._write_apart(self._writing)
             self._writing = []
         await self._failpoints.reach("settler.written")
         self.settled.send()
         return Report(done=done, again_at=AGAIN_NOW if self._buffer or self._succeeded else None)
+
+    async def _write_apart(self, settlements: list[Settlement], error: Exception | None = None) -> None:
+        """Write a batch. If that fails although the database is there, one of them is to blame. The batch is
+        then written in ever smaller parts until that one is found; the others are written all the same."""
+        try:
+            await self._write(settlements)
+        except (Unavailable, OwnershipLost):
+            raise
+        except Exception as failed:  # noqa: BLE001 - see above
+            if len(settlements) > 1:
+                middle = len(settlements) // 2
+                await self._write_apart(settlements[:middle])
+                await self._write_apart(settlements[middle:])
+            elif error is None:
+                _log.error("settler.cannot_write", execution=_name(settlements), exc_info=failed)
+                await self._write_apart([_without_words(settlements[0], failed)], failed)
+            else:  # its claim passes its deadline: that ends it, or lets it try again
+                _log.error("settler.gave_up", execution=_name(settlements), exc_info=failed)
+                self._count_lost([settlements[0].claim])
 
     async def _write(self, settlements: list[Settlement]) -> None:
         finishes: list[Finish] = []
@@ -313,6 +333,21 @@ def _finish(settlement: Settlement, ended: Ended) -> Finish:
     reason = settlement.reason or ended.reason
     at = settlement.finished_at
     return Finish(settlement.claim, ended.state, at, ended.outcome, reason, ended.fingerprint)
+
+
+def _name(settlements: Sequence[Settlement]) -> str:
+    return execution_text(settlements[0].claim.key)
+
+
+def _without_words(settlement: Settlement, error: Exception) -> Settlement:
+    """The same end, told in words of our own."""
+    outcome = settlement.outcome
+    words = f"what the target told could not be stored: {type(error).__name__}"
+    plain = msgspec.structs.replace(
+        outcome, error=outcome.error and words, detail={"unstored": words}, result=None
+    )
+    reason = settlement.reason and words
+    return msgspec.structs.replace(settlement, outcome=plain, reason=reason)
 
 
 def lost_by_stopping(claim: Claim, now: Instant) -> Settlement:

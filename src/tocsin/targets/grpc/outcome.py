@@ -14,6 +14,7 @@ from tocsin.domain.instant import DAY, MILLISECOND, SECOND, Span
 from tocsin.domain.outcome import Outcome, Verdict
 from tocsin.domain.policy import NETWORK, TIMEOUT
 from tocsin.domain.secrets import Redactor
+from tocsin.domain.storable import storable, storable_text
 
 KEPT: Final = 64 * 1024
 _PUSHBACK: Final = "grpc-retry-pushback-ms"
@@ -31,13 +32,13 @@ def succeeded(answer: dict[str, Any], redactor: Redactor) -> Outcome:
     if len(text) > KEPT:
         detail |= {"truncated": True}
     elif answer:
-        detail["message"] = _without_nul(json.loads(text))
+        detail["message"] = storable(json.loads(text))
     return Outcome(Verdict.SUCCEEDED, detail=detail)
 
 
 def failed(target: GrpcTarget, code: str, words: str, trailing: Metadata, redactor: Redactor) -> Outcome:
     """A call that ended with another status."""
-    told = redactor.text(words.replace("\x00", "\\x00"))[:4096]
+    told = redactor.text(storable_text(words))[:4096]
     detail = {"status": code, "message": told} if told else {"status": code}
     pushback, wait = _asked_to_wait(trailing)
     error = f"the target answered {code}"
@@ -108,16 +109,3 @@ def _varint(data: bytes, at: int) -> tuple[int | None, int]:
         if byte < 0x80:
             return number, at
     return None, at
-
-
-def _without_nul(value: Any) -> Any:
-    """NUL cannot be stored in JSON by PostgreSQL."""
-    match value:
-        case str():
-            return value.replace("\x00", "\\x00")
-        case list():
-            return [_without_nul(item) for item in value]
-        case dict():
-            return {_without_nul(name): _without_nul(item) for name, item in value.items()}
-        case _:
-            return value

@@ -16,14 +16,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-import msgspec
-
 from tocsin.clock import Clock
 from tocsin.domain.errors import NotFound, OutcomeUnknown, Refused
 from tocsin.domain.ids import execution_text, parse_execution_text, parse_worker_text, worker_text
 from tocsin.domain.instant import MILLISECOND, Span, format_instant
 from tocsin.domain.lifecycle import State
-from tocsin.domain.logs import without_nul
 from tocsin.domain.protocol import (
     BATCH_MAX,
     HEARTBEATS_PER_LEASE,
@@ -49,6 +46,7 @@ from tocsin.domain.protocol import (
     check_worker,
     token_of,
 )
+from tocsin.domain.storable import storable_json
 from tocsin.queue.claiming.claiming import Claiming
 from tocsin.queue.claiming.holding import Beat, Holding, Ref, ref_of
 from tocsin.queue.claims import Claim
@@ -300,10 +298,8 @@ def _progress(held: HeldClaim) -> str | None:
     if held.progress is None:
         return None
     share, note = held.progress.share, held.progress.note
-    kept = Progress(
-        None if share is None else min(max(share, 0.0), 1.0), note and without_nul(note[:MAX_NOTE])
-    )
-    return msgspec.json.encode(kept).decode()
+    kept = Progress(None if share is None else min(max(share, 0.0), 1.0), note and note[:MAX_NOTE])
+    return storable_json(kept)
 
 
 async def _within(writing: Awaitable[T]) -> T:

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import DAY, MILLISECOND, Instant, Span
-from tocsin.domain.logs import json_without_nul, storable, without_nul
 from tocsin.domain.outcome import SUCCEEDED, Outcome, Verdict
 from tocsin.domain.protocol import MAX_MESSAGE, MAX_RESULT, MAX_TRACE, TaskError, TaskSettlement
+from tocsin.domain.storable import storable, storable_json, storable_text
 from tocsin.domain.waits import Reason
 from tocsin.queue.claiming.holding import Ref, ref_of
 from tocsin.queue.claims import AnyClaim, Claim
@@ -61,7 +61,7 @@ class RemoteSettler(Settler):
             answer = self._answers.pop(ref)
             if not answer.done():
                 answer.set_result(ref not in self._lost)
-            self._lost.discard(ref)
+        self._lost.clear()  # nobody waits to hear of the others
         return report
 
     def _count_lost(self, lost: list[AnyClaim]) -> None:
@@ -96,9 +96,9 @@ def outcome_of(written: TaskSettlement) -> Outcome:
     if verdict is Verdict.SKIPPED:
         return Outcome(verdict, error=_words(written) or "its task found nothing to do")
     error = written.error or TaskError("Error", written.reason or "no error was told")
-    detail = {"kind": without_nul(error.kind[:MAX_MESSAGE])}
+    detail = {"kind": storable_text(error.kind[:MAX_MESSAGE])}
     if error.trace:
-        detail["trace"] = without_nul(error.trace[-MAX_TRACE:])
+        detail["trace"] = storable_text(error.trace[-MAX_TRACE:])
     return Outcome(verdict, _message(error), detail, _wait(written))
 
 
@@ -106,7 +106,7 @@ def refusal_of(written: TaskSettlement) -> str | None:
     """Why a settlement cannot be written, if it cannot."""
     if written.result is None:
         return None
-    size = len(json_without_nul(written.result))
+    size = len(storable_json(written.result))
     return _TOO_LARGE.format(size=size, most=MAX_RESULT) if size > MAX_RESULT else None
 
 
@@ -116,8 +116,8 @@ def release_of(claim: Claim, now: Instant) -> Settlement:
 
 
 def _message(error: TaskError) -> str:
-    message = without_nul(error.message[:MAX_MESSAGE])
-    kind = without_nul(error.kind)
+    message = storable_text(error.message[:MAX_MESSAGE])
+    kind = storable_text(error.kind)
     return f"{kind}: {message}" if message else kind
 
 
@@ -128,4 +128,4 @@ def _wait(written: TaskSettlement) -> Span | None:
 
 
 def _words(written: TaskSettlement) -> str | None:
-    return None if written.reason is None else without_nul(written.reason[:MAX_MESSAGE])
+    return None if written.reason is None else storable_text(written.reason[:MAX_MESSAGE])
