@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import tocsin
 from tests.support.containers import containers
@@ -13,7 +14,16 @@ from tocsin.api.endpoint import Caller
 from tocsin.api.quota import PendingJobs
 from tocsin.api.throttle import Throttle
 from tocsin.clock import VirtualClock
+from tocsin.domain.errors import Unreadable
+from tocsin.domain.instant import SECOND
 from tocsin.domain.limits import TenantLimits
+from tocsin.failpoints import Failpoints
+from tocsin.queue.claiming.holding import ref_of
+from tocsin.queue.claims import Again, AnyClaim, Claim, Finish
+from tocsin.telemetry import Telemetry
+from tocsin.worker.remote.settler import RemoteSettler, release_of
+from tocsin.worker.settler import Settlement
+from tocsin.worker.unread import LeftToOthers
 from tocsin.worker.vault import Vault
 
 MANY = 10_500
@@ -68,3 +78,43 @@ def test_a_worker_remembers_a_bounded_number_of_secrets() -> None:
         return containers(vault)
 
     assert max(asyncio.run(main()).values()) <= AT_MOST
+
+
+def test_a_worker_remembers_a_bounded_number_of_lanes_in_which_it_could_not_read_something() -> None:
+    class Settler:
+        def put(self, _: Settlement) -> None: ...
+
+    left = LeftToOthers(Settler(), lambda _: None, Telemetry())  # type: ignore[arg-type]
+    for number in range(3_000):  # each a second later, in a lane of its own
+        left.put_back([(claim(number, f"queue-{number}"), Unreadable("newer"))], number * SECOND)
+    assert containers(left)["LeftToOthers._shy_until"] <= 1_001
+
+
+def test_a_gateway_forgets_claims_that_were_lost_and_that_nobody_asks_about() -> None:
+    class Settling:
+        async def postpone(self, agains: list[Again]) -> list[Again]:
+            return agains
+
+        async def finish(self, finishes: list[Finish]) -> list[AnyClaim]:
+            return [one.claim for one in finishes]
+
+    async def main() -> dict[str, int]:
+        clock = VirtualClock(0)
+        settler = RemoteSettler(Settling(), clock, Telemetry(), Failpoints(), node_id=1)
+        for number in range(100):
+            settler.put(release_of(claim(number), 0))
+        waited_for = asyncio.create_task(settler.settle([release_of(claim(100), 0)]))
+        await asyncio.sleep(0)
+        await settler.run_once(0)
+        assert await waited_for == {ref_of(claim(100))}, "whoever waits hears of it"
+        return containers(settler)
+
+    assert asyncio.run(main())["RemoteSettler._lost"] == 0
+
+
+def claim(number: int, queue: str = "default") -> Claim:
+    """A claim that has started."""
+    return Claim(
+        UUID(int=number), 1, 1, queue, 5, "noop", 1, 1, None, 1, 1, 1, 0, None, None, None, None, None, '{"kind":"noop"}',
+        None, 1, number,
+    )  # fmt: skip

@@ -20,6 +20,9 @@ from tocsin.telemetry import Telemetry
 from tocsin.worker.settler import Settlement, Settler
 
 _SHY_FOR: Final[Span] = MINUTE
+_MOST_LANES: Final = 1_000
+"""So many are remembered before those are forgotten whose minute is over: a lane that is gone is never asked
+for again."""
 _NOT_CALLED: Final = Outcome(Verdict.CANCELLED, error="cancelled before any worker could read it")
 
 
@@ -40,6 +43,8 @@ class LeftToOthers:
                 continue
             self._unread.note(claim.job_id, claim.version or 0, error.detail, now)
             self._shy_until[claim.lane] = now + _SHY_FOR
+            if len(self._shy_until) > _MOST_LANES:
+                self._shy_until = {lane: until for lane, until in self._shy_until.items() if until > now}
             self._settler.put(
                 Settlement(claim, _NOT_CALLED, now, postponed_to=_next_try(claim, now), waits_for=VERSION)
             )
