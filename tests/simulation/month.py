@@ -2,7 +2,8 @@
 
 Twice a day a new tenant comes with one-offs, recurring jobs that end, limits by key, idempotency keys, a
 backfill and API keys, and a process joins and vanishes. One node stays for the whole month and does
-everything: plans, runs, and tidies up.
+everything: plans, runs, and tidies up. One job fires all the time into a queue that is paused for the whole
+month; an alert tells of that.
 """
 
 import random
@@ -17,6 +18,8 @@ from tocsin.api.context import Context, make_context
 from tocsin.api.endpoint import Caller
 from tocsin.db.pool import Database
 from tocsin.domain.addresses import AddressPolicy
+from tocsin.domain.alert_channel import AlertChannel
+from tocsin.domain.alert_rule import AlertRule, PausedQueue
 from tocsin.domain.audit import Origin
 from tocsin.domain.backfill import Mode, Order
 from tocsin.domain.cells import CELL
@@ -33,6 +36,7 @@ from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.domain.target import HttpTarget, NoopTarget
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claiming.unused_lanes import UnusedLanes
+from tocsin.scheduler.alert_keeper import AlertKeeper
 from tocsin.scheduler.backfiller import Backfiller
 from tocsin.scheduler.forecaster import Forecaster
 from tocsin.scheduler.forgetter import Forgetter
@@ -43,6 +47,9 @@ from tocsin.scheduler.retention import Retention
 from tocsin.scheduler.tally_keeper import TallyKeeper
 from tocsin.settings import Settings
 from tocsin.store.acting import Acting
+from tocsin.store.alert_courses import AlertCourses
+from tocsin.store.alert_sources import AlertSources
+from tocsin.store.alerts import AlertStore
 from tocsin.store.backfills import BackfillStore, NewBackfill
 from tocsin.store.control.pausing import Pausing
 from tocsin.store.foreseeing import Foreseeing
@@ -63,6 +70,7 @@ SETTINGS = Settings(lease_ttl=30.0, claim_ttl=30.0, horizon=8.0, claim_ahead=2.0
 LINES = 20
 """What the tasks of a tenant log."""
 _STEPS = 3
+_FIRST_TENANT = 1
 _LIMITS = '{"fires_per_second": 50, "in_flight": 50, "requests_per_second": 50, "pending_jobs": 100}'
 _KEY = "INSERT INTO api_keys (id, tenant_id, name, secret_hash, scopes, revoked_at) VALUES ($1, $2, $1, '', '{read}', $3)"
 
@@ -122,7 +130,25 @@ class Month:
             TallyKeeper(TallyStore(self._database), leases),
             Forecaster(Foreseeing(self._database, self.node.node_id), leases, clock),
             Retention(HistoryStore(self._database), nodes, leases, HISTORY_DAYS, AUDIT_DAYS),
+            AlertKeeper(
+                AlertCourses(self._database, self.node.node_id),
+                AlertSources(self._database, SETTINGS.horizon, TenantLimits()),
+                leases,
+                clock,
+            ),
         ]
+        await self.begin_what_waits()
+
+    async def begin_what_waits(self) -> None:
+        """A job that nothing starts, and a rule that watches its queue."""
+        await self.api.queues.pause(_FIRST_TENANT, "paused", None, None, Origin("test"))
+        await self._recurring(_FIRST_TENANT, Schedule(every=60.0), Policies(), queue="paused")
+        alerts = AlertStore(self._leasing)
+        await alerts.put_channel(
+            _FIRST_TENANT, "ops", AlertChannel(kind="webhook", url="https://ops.example/")
+        )
+        rule = AlertRule(watch=PausedQueue(longer_than="1m"), channels=("ops",))
+        await alerts.put_rule(_FIRST_TENANT, "paused", rule)
 
     async def pass_day(self, day: int) -> None:
         """Work, and much time in which nothing is done."""
@@ -211,8 +237,10 @@ class Month:
         definition = Definition(schedule, target, policies=policies, queue=queue)
         await self.api.jobs.define([self._new(tenant, definition)], self._time.now())
 
-    async def _recurring(self, tenant: int, schedule: Schedule, policies: Policies) -> UUID:
-        new = self._new(tenant, Definition(schedule, NoopTarget(), policies=policies))
+    async def _recurring(
+        self, tenant: int, schedule: Schedule, policies: Policies, queue: str = "default"
+    ) -> UUID:
+        new = self._new(tenant, Definition(schedule, NoopTarget(), policies=policies, queue=queue))
         await self.api.jobs.define([new], self._time.now())
         return new.id
 

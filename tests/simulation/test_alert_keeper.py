@@ -108,6 +108,33 @@ def rule(watch: Watch, **fields: Any) -> AlertRule:
     return AlertRule(watch=watch, channels=("ops",), **fields)
 
 
+def test_of_alerts_that_are_over_each_rule_keeps_the_latest_whatever_their_number(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alert_courses, "MOST_RESOLVED", 10)
+
+    async def story(engine: Engine) -> None:
+        watched = Watched(engine)
+        await watched.begin(("many", rule(DeadLetters())), ("few", rule(DeadLetters())))
+        for name, number in (("many", 50), ("few", 5)):
+            await engine.database.execute(
+                "INSERT INTO alerts (tenant_id, rule, alert_group, state, since, seen_at, resolved_at, told, told_at, summary)"
+                " SELECT $1, $2, n::text, 'resolved', at, at, at, CASE WHEN n < 50 THEN 'resolved' ELSE 'firing' END, at, ''"
+                " FROM (SELECT n, tocsin_now() - n * interval '1 min' AS at FROM generate_series(1, $3::integer) AS n) AS ends",
+                TENANT,
+                name,
+                number,
+            )
+        await watched.courses.forget(engine.time.now())
+        rows = await engine.database.fetch(
+            "SELECT rule, array_agg(alert_group::integer) AS left FROM alerts GROUP BY 1"
+        )
+        left = {row["rule"]: sorted(row["left"]) for row in rows}
+        assert left == {"many": [*range(1, 11), 50], "few": [1, 2, 3, 4, 5]}, "what is to be told is kept"
+
+    play(url, NOON, story)
+
+
 def test_dead_letters_are_told_once_by_kind_of_error_and_their_end_too(url: str) -> None:
     async def story(engine: Engine) -> None:
         watched = Watched(engine)

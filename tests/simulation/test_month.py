@@ -19,8 +19,8 @@ OF_USERS: Final = 10_000
 """What users and operators make is theirs to remove."""
 BOUNDS: Final = {
     "jobs": 6 * (KEPT + 1),
-    "executions": 0,
-    "history": 12 * KEPT,
+    "executions": 3,  # of the job in the paused queue: the latest that was missed, and what is not yet
+    "history": 14 * KEPT,
     "audit": 12 * WINDOWS_A_DAY * (AUDIT_DAYS + 2),
     "day_walks": 2,
     "idempotency": 2 * WINDOWS_A_DAY,
@@ -55,6 +55,10 @@ BOUNDS: Final = {
     "connections": OF_USERS,
     "secrets": OF_USERS,
     "webhook_secrets": OF_USERS,
+    "declarations": OF_USERS,
+    "alert_channels": OF_USERS,
+    "alert_rules": OF_USERS,
+    "alerts": 1,
 }
 PARTITIONS: Final = {
     "history": HISTORY_DAYS + 12,

@@ -1,12 +1,14 @@
 """What is over is forgotten at the rate at which it ends, and nothing that is not over ever is."""
 
+from uuid import UUID
+
 from tests.simulation.virtual_time import START
 from tests.simulation.workshop import TENANT, Workshop, play
 from tests.support.queues import WholeQueue
 from tocsin.clock import VirtualClock
 from tocsin.domain.instant import DAY, HOUR, MINUTE, Instant, Span
 from tocsin.domain.lifecycle import State
-from tocsin.domain.policy import Limit, Policies
+from tocsin.domain.policy import Limit, Misfire, MisfirePolicy, Policies
 from tocsin.scheduler.forgetter import Forgetter, rest_after
 from tocsin.scheduler.leaser import Leases
 from tocsin.scheduler.retention import Retention
@@ -93,6 +95,60 @@ def test_jobs_that_are_not_over_are_kept(url: str) -> None:
         await shop.time.advance((DAYS + 2) * DAY)
         await Tidying(shop).run(3 * HOUR)
         assert await _jobs(shop) == {pending.job_id, paused.job_id, live}
+
+    play(url, story)
+
+
+_MISSED = (
+    "INSERT INTO executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, cause, route, missed_after)"
+    " SELECT 0, $1, at, 1, 'nobody', 5, at, at, 'schedule', 'noop', at + interval '1 min'"
+    " FROM (SELECT tocsin_now() - n * interval '1 min' AS at FROM generate_series(1, $2::integer) AS n) AS fires"
+)
+_LONG = "7d"
+
+
+def test_fires_that_nothing_starts_do_not_pile_up_and_those_that_may_yet_run_stay(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        kept: dict[UUID, int] = {}
+        for misfire, number in (
+            (Misfire(lookback=_LONG), 1),
+            (Misfire(MisfirePolicy.FIRE_ALL, lookback=_LONG, max=3), 3),
+            (Misfire(MisfirePolicy.FIRE_ALL, max=3), 0),  # an hour back
+            (Misfire(MisfirePolicy.SKIP), 0),
+        ):
+            job_id = await shop.recurring(MINUTE, Policies(misfire=misfire))
+            kept[job_id] = number
+            await shop.plain.execute(_MISSED, job_id, 500)
+            await shop.plain.execute(
+                "UPDATE jobs SET fire_count = 500, next_fire_at = tocsin_now() + interval '10 h' WHERE id = $1",
+                job_id,
+            )
+        latest = shop.time.now() - MINUTE
+        await Tidying(shop).run(3 * HOUR)
+        for job_id, number in kept.items():
+            rows = await shop.plain.fetch(
+                "SELECT fire_at FROM executions WHERE job_id = $1 ORDER BY fire_at DESC", job_id
+            )
+            assert [row["fire_at"] for row in rows] == [latest - place * MINUTE for place in range(number)]
+            told = await shop.plain.one(
+                "SELECT count(*) AS number, min(reason) AS reason FROM history WHERE job_id = $1 AND state = 'skipped'",
+                job_id,
+            )
+            assert told["number"] == 500 - number
+            assert told["reason"].startswith("misfire_")
+            job = await shop.plain.one("SELECT fire_count FROM jobs WHERE id = $1", job_id)
+            assert job["fire_count"] == number
+
+    play(url, story)
+
+
+def test_what_was_missed_a_moment_ago_is_the_workers_to_decide(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        job_id = await shop.recurring(MINUTE)
+        await shop.plain.execute(_MISSED, job_id, 5)
+        store = ForgettingStore(shop.database, DAYS, DAYS)
+        assert await store.sweep("executions", 0, shop.time.now(), None) == 0
+        assert await shop.count("executions") == 5
 
     play(url, story)
 

@@ -25,11 +25,14 @@ from tocsin.domain.schedule import Schedule
 from tocsin.domain.target import Target
 from tocsin.store.alerts import read_channel, read_rule
 from tocsin.store.jobs import NewJob, define_within
+from tocsin.store.statements import sql
 
 SHARD: Final = 0
 """The shard whose owner watches."""
 TAG: Final = "alert"
 _KEPT: Final[Span] = 7 * DAY
+MOST_RESOLVED: Final = 1_000
+"""Alerts of a rule that are over: where jobs or errors have ever new names, a week has millions."""
 _TELLING: Final = Policies(retry=Retry(max_attempts=15))
 _BEATING: Final = Policies(retry=Retry(max_attempts=2), start_within="50s")
 """A beat that comes late says something that may not be true any more."""
@@ -132,10 +135,8 @@ class AlertCourses:
             )
 
     async def forget(self, now: Instant) -> None:
-        """Remove alerts that were resolved long ago."""
-        await self._database.execute(
-            "DELETE FROM alerts WHERE state = 'resolved' AND resolved_at < $1", now - _KEPT
-        )
+        """Remove alerts that were resolved long ago, and of one rule those beyond the latest thousand."""
+        await self._database.execute(sql("forget_alerts"), now - _KEPT, MOST_RESOLVED)
 
     async def _check_lease(self, session: Session, epoch: int) -> None:
         row = await session.fetchrow(

@@ -8,6 +8,8 @@ removed; a day that was walked may be dropped.
 What no day knows is found by sweeps: some blocks of a table at a time, round and round. They need no index,
 and so nothing that writes to these tables pays for them. Tables that users fill (tenants, calendars, secrets)
 are theirs to tidy.
+
+Live executions are swept, too: fires that were missed, that nobody starts, and that cannot run any more.
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -17,7 +19,8 @@ import msgspec
 
 from tocsin.db.pool import Database
 from tocsin.domain.cells import CELL
-from tocsin.domain.instant import DAY, Instant, from_datetime, to_datetime
+from tocsin.domain.instant import DAY, MINUTE, Instant, from_datetime, to_datetime
+from tocsin.store.misfires import MisfireStore
 from tocsin.store.statements import sql
 
 BLOCKS: Final = 32
@@ -34,8 +37,13 @@ SWEPT: Final = {
     "api_keys": 32,
     "tallies": 32,
     "workers": 32,
+    "executions": 8,
 }
-"""Tables, and how many blocks a batch has. Of a job that seems to be over all days of history are asked."""
+"""Tables, and how many blocks a batch has. Of a job that seems to be over all days of history are asked, of
+an execution that was missed its job."""
+_UNSTARTED: Final = 5 * MINUTE
+"""What was missed so long ago and is in the queue is not about to be started. Workers decide about what they
+meet."""
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -58,6 +66,7 @@ class ForgettingStore:
 
     def __init__(self, database: Database, days: int, audit_days: int) -> None:
         self._database = database
+        self._misfires = MisfireStore(database)
         self._days = days
         self._audit_days = audit_days
 
@@ -121,11 +130,13 @@ class ForgettingStore:
             "slots": mark,
             "api_keys": now - self._audit_days * DAY,
             "workers": now - DAY,
+            "executions": now - _UNSTARTED,
         }
         horizon = since.get(table, now - self._days * DAY)
-        return len(
-            await self._database.fetch(sql(f"sweep_{table}"), CELL, block, block + SWEPT[table], horizon)
-        )
+        found = await self._database.fetch(sql(f"sweep_{table}"), CELL, block, block + SWEPT[table], horizon)
+        if table == "executions":
+            return await self._misfires.drop([(row["tenant_id"], row["job_id"]) for row in found], now)
+        return len(found)
 
     async def blocks(self, table: str) -> int:
         """How large a table is."""

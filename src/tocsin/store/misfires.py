@@ -8,6 +8,9 @@ planned; such jobs are left to it, and it takes what was planned along.
 
 Nothing is started here. What runs goes into the catch-up lane, what does not run goes to history, and both at
 once or not at all.
+
+Where nobody starts anything, because a queue is paused for weeks or a job's last worker is gone, nobody asks
+either. There the forgetter has `drop` remove what cannot run any more whenever somebody does.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,6 +40,8 @@ MOST_AT_ONCE: Final = 5000
 _DECIDE = named("tocsin.store", "decide_missed")
 _COLUMNS: Final = ("job_ids", "fire_ats", "reasons", "waits", "graces")
 _MOST_PER_STEP: Final = 20_000
+_MOST_DROPPED: Final = 2_000
+"""Where nobody waits for it."""
 
 Decision = tuple[UUID, Late | Dropped, Misfire]
 
@@ -61,13 +66,21 @@ class MisfireStore:
         """Decide about all that these jobs, named with their tenants, have missed. Those that somebody else
         has locked are left out."""
         async with self._database.transaction() as session:
-            rows = await session.fetch(sql("hold_late_jobs"), CELL, *columns(sorted(set(jobs)), 2))
-            found = {row["id"]: _misfire(row, now) for row in rows}
-            misfires = {job_id: misfire for job_id, misfire in found.items() if misfire is not None}
+            misfires, behind = await _hold(session, jobs, now)
             missed = await missed_executions(session, list(misfires))
             decisions, more = _decide(missed, misfires, now)
             late, dropped = await write_decisions(session, decisions)
-        return Decided(late, dropped, frozenset(found.keys() - misfires.keys()), more)
+        return Decided(late, dropped, behind, more)
+
+    async def drop(self, jobs: Sequence[tuple[int, UUID]], now: Instant) -> int:
+        """Write down what does not run of what these jobs have missed, whenever the rest is decided: what is
+        too old already, and what later ones push out. Whatever may run stays as it is. Returns how many are
+        gone."""
+        async with self._database.transaction() as session:
+            misfires, _ = await _hold(session, jobs, now)
+            missed = await missed_executions(session, list(misfires))
+            _, dropped = await write_decisions(session, _surely_dropped(missed, misfires, now))
+        return dropped
 
 
 def decisions_of(
@@ -103,6 +116,28 @@ async def write_decisions(session: Session, decisions: Iterable[Decision]) -> tu
     assert done is not None  # noqa: S101 - it always returns a row
     await pass_turns(session, CELL, done["passed_on"] or ())
     return done["late"], done["dropped"]
+
+
+async def _hold(
+    session: Session, jobs: Sequence[tuple[int, UUID]], now: Instant
+) -> tuple[dict[UUID, Misfire], frozenset[UUID]]:
+    """Lock jobs. Returns the policies of those about which can be decided here, and the others."""
+    rows = await session.fetch(sql("hold_late_jobs"), CELL, *columns(sorted(set(jobs)), 2))
+    found = {row["id"]: _misfire(row, now) for row in rows}
+    misfires = {job_id: misfire for job_id, misfire in found.items() if misfire is not None}
+    return misfires, frozenset(found.keys() - misfires.keys())
+
+
+def _surely_dropped(
+    missed: dict[UUID, list[Missed]], misfires: dict[UUID, Misfire], now: Instant
+) -> Iterator[Decision]:
+    left = _MOST_DROPPED
+    for job_id, planned in missed.items():
+        if left <= 0:
+            return
+        _, dropped = decide(planned, misfires[job_id], now, more=True)
+        left -= len(dropped)
+        yield from decisions_of(job_id, (), dropped, misfires[job_id])
 
 
 def _decide(

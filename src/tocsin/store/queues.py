@@ -2,7 +2,8 @@
 
 A queue is a name that executions carry; it needs no making. A pause takes back what workers have claimed
 ahead, and workers claim nothing of it while it lasts. What waits stays queued. A recurring fire that has not
-started within its grace is missed, and its misfire policy decides once the queue goes on.
+started within its grace is missed, and its misfire policy decides once the queue goes on; what it will
+surely drop goes within hours, so that a queue may stay paused for ever.
 
 Looks are bounded by lanes and by rows per lane, never by the backlog.
 """

@@ -1,6 +1,6 @@
 -- The jobs whose missed executions are about to be decided. Until commit nobody else plans, pauses or changes
 -- them.
--- Caller: MisfireStore.decide, Rewinding.rewind.
+-- Caller: misfires._hold, Rewinding.rewind.
 -- Locks: the jobs, in order of their ids, skipping those that others have.
 -- Index: jobs_pkey.
 -- Zero rows: others have all of them, or they are gone.
