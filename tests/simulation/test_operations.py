@@ -1,6 +1,7 @@
 """Operations under a running engine on virtual time: each thing acted on once, whatever crashes; steps, brake
 and pace."""
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -342,6 +343,33 @@ def test_executions_are_cancelled_and_run_again_and_dead_letters_discarded(url: 
         off = await desk.work(await desk.begin(Do.CANCEL, Of.EXECUTIONS, live, reason="no more"))
         assert off["done"] == 1
         assert await engine.count("history", "state = 'cancelled' AND reason = 'no more'") == 1
+
+    play(url, NOON, story)
+
+
+def test_an_operation_whose_batches_take_too_long_does_not_keep_the_others_from_their_turns(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(engine: Engine) -> None:
+        desk = Desk(engine)
+        await jobs(engine, 2)
+        slow = await desk.begin(Do.PAUSE, Of.JOBS, everything())
+        quick = await desk.begin(Do.PAUSE, Of.JOBS, everything())
+        batch = Acting._batch
+
+        async def too_long(self: Acting, session: Any, row: Any, now: int) -> int:
+            if row["id"] == slow:
+                raise Unavailable(
+                    "the database did not answer", why="canceling statement due to statement timeout"
+                )
+            return await batch(self, session, row, now)
+
+        monkeypatch.setattr(Acting, "_batch", too_long)
+        for _ in range(4):
+            with contextlib.suppress(Unavailable):
+                await desk.service.run_once(engine.time.now())
+            await engine.time.advance(SECOND)
+        assert [(await desk.look(one))["state"] for one in (slow, quick)] == ["running", "completed"]
 
     play(url, NOON, story)
 

@@ -9,6 +9,7 @@ Each thing is acted on by the same code as a single request, inside a savepoint 
 done is counted with the reason, and the rest goes on.
 """
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -50,6 +51,7 @@ _WRITE_PROGRESS = named("tocsin.store", "write_progress")
 _AT_A_LOOK: Final = 1_000
 _FOR_OUTCOMES: Final[Span] = 500 * MILLISECOND
 _AFTER_TROUBLE: Final[Span] = 30 * SECOND
+_AFTER_OUTAGE: Final[Span] = 2 * SECOND
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, ArithmeticError, msgspec.MsgspecError)
 _KNOWN: Final = [str(do) for do in Do]
 _TAKING: Final = frozenset({Do.PAUSE, Do.CANCEL, Do.CANCEL_QUEUED, Do.DELETE})
@@ -128,9 +130,12 @@ class Acting:
                 acted = await self._batch(session, row, now)
                 await self._failpoints.reach("operations.acted")
         except Unavailable:
+            # The database may be away, or this batch takes longer than a statement may: others come first.
+            with contextlib.suppress(Unavailable):
+                await self._put_off(tried, now + _AFTER_OUTAGE)
             raise
         except Exception:
-            await self._put_off(tried, now)
+            await self._put_off(tried, now + _AFTER_TROUBLE)
             raise
         await self._failpoints.reach("operations.committed")
         return acted, now
@@ -141,13 +146,14 @@ class Acting:
         )
         return None if row["due"] is None else max(row["due"], now + SECOND)  # another node may be at it
 
-    async def _put_off(self, tried: Sequence[int], now: Instant) -> None:
-        """An operation that fails in a way that nobody thought of does not stand in the way of the others."""
-        await self._database.execute(
-            "UPDATE operations SET resume_at = $2 WHERE id = ANY ($1::bigint[])",
-            list(tried),
-            now + _AFTER_TROUBLE,
-        )
+    async def _put_off(self, tried: Sequence[int], until: Instant) -> None:
+        """An operation that fails does not stand in the way of the others."""
+        if tried:
+            await self._database.execute(
+                "UPDATE operations SET resume_at = greatest(resume_at, $2) WHERE id = ANY ($1::bigint[])",
+                list(tried),
+                until,
+            )
 
     async def _batch(self, session: Session, row: Record, now: Instant) -> int:
         progress = _Progress(row, 0)
