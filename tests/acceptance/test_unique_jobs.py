@@ -5,10 +5,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import asyncpg
 import pytest
 
 from tests.support.api import Answer, InProcessApi, in_process_api
 from tests.support.postgres import Cluster
+from tocsin.store import unique_keys
 
 LATER = {"schedule": {"in": "1h"}}
 
@@ -151,3 +153,29 @@ def test_what_makes_no_sense_is_refused_and_named(
 def test_a_batch_has_no_keys(api: InProcessApi) -> None:
     answer = api.post("/v1/jobs:batch", [body(unique="a"), body()]).json()
     assert (answer["created"], answer["items"][0]["problem"]["field"]) == (1, "unique")
+
+
+def test_a_key_of_a_transaction_that_stays_open_is_not_waited_for_without_end(
+    api: InProcessApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unique_keys, "PATIENCE", "50ms")
+
+    async def story() -> tuple[Answer, Answer]:
+        asked = json.dumps(body() | {"unique": "open"}).encode()
+        application = await asyncpg.connect(api._url)
+        try:
+            async with application.transaction():
+                await application.execute(
+                    "INSERT INTO tocsin.executions (cell, job_id, fire_at, tenant_id, queue, priority, due_at, run_at, route,"
+                    " unique_key) VALUES (0, gen_random_uuid(), now(), 1, 'default', 5, now(), now(), 'task:shop.index', 'open')"
+                )
+                refused = await api.ask("POST", "/v1/jobs", asked)
+                await application.execute("DELETE FROM tocsin.executions WHERE unique_key = 'open'")
+        finally:
+            await application.close()
+        return refused, await api.ask("POST", "/v1/jobs", asked)
+
+    refused, created = api.run(story())
+    assert refused.status == 503
+    assert "has this key" in refused.json()["detail"]
+    assert created.status == 201

@@ -52,6 +52,8 @@ _changes: ContextVar["Changes | None"] = ContextVar("changes", default=None)
 
 Record = asyncpg.Record
 UniqueViolation = asyncpg.UniqueViolationError
+LockTaken = asyncpg.LockNotAvailableError
+"""The cause of `Unavailable` where `lock_timeout` was over."""
 DatabaseError = asyncpg.PostgresError
 """What the server says about a statement that it refuses, unless it is away or busy, which is
 `Unavailable`."""

@@ -4,6 +4,9 @@ The key stands on the execution, and a unique index lets one execution of a rout
 enqueue at once one creates a job, and the key is free when that one ends, however it ends. With `debounce`, a
 job that has not started is pushed back instead and does what was asked for last; one that runs by then gives
 its key to a new one. A job that is paused or changed by hand gives its key up.
+
+An application may take a key in a transaction of its own, and leave that open. Whoever wants the key then
+waits `PATIENCE` and no longer: connections that wait are missing to everybody else.
 """
 
 from collections.abc import Callable
@@ -13,10 +16,10 @@ from uuid import UUID
 
 import msgspec
 
-from tocsin.db.pool import Database, Record, Session, UniqueViolation
+from tocsin.db.pool import Database, LockTaken, Record, Session, UniqueViolation
 from tocsin.db.statements import named
 from tocsin.domain.cells import CELL
-from tocsin.domain.errors import Conflict
+from tocsin.domain.errors import Conflict, Unavailable
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import MILLISECOND, Instant, Span, format_instant
 from tocsin.domain.schedule import Schedule
@@ -27,6 +30,9 @@ from tocsin.store.repeats import Once, take_text
 from tocsin.store.statements import sql
 
 _PUSH_BACK = named("tocsin.store", "push_back")
+PATIENCE: Final = "2s"
+"""How long a lock is waited for."""
+_TAKEN: Final = "a transaction that is not over yet has this key"
 _TRIES: Final = 5
 _NEAR: Final = 2_500 * MILLISECOND
 
@@ -68,6 +74,10 @@ class UniqueKeys:
                     return entered
             except (UniqueViolation, _Gone):
                 continue  # another one was first, or it ended at this moment: look again
+            except Unavailable as error:
+                if isinstance(error.__cause__, LockTaken):
+                    raise Unavailable(_TAKEN) from error
+                raise
         raise Conflict("others keep enqueueing under this key; try again", field="unique")
 
 
@@ -78,14 +88,15 @@ class _Gone(Exception):
 async def _enter(session: Session, job: NewJob, key: UniqueKey, now: Instant) -> Entered:
     route = route_of(job.definition.target)
     holder = await session.fetchrow(
-        "SELECT job_id, fire_at, due_at FROM executions WHERE cell = $1 AND tenant_id = $2 AND route = $3"
-        " AND unique_key = $4",
+        "SELECT e.job_id, e.fire_at, e.due_at FROM (SELECT set_config('lock_timeout', $5, true)) AS patience"
+        " LEFT JOIN executions e ON e.cell = $1 AND e.tenant_id = $2 AND e.route = $3 AND e.unique_key = $4",
         CELL,
         job.tenant_id,
         route,
         key.text,
+        PATIENCE,
     )
-    if holder is None:
+    if holder is None or holder["job_id"] is None:
         return await _create(session, job, key, now)
     if not key.debounce:
         execution = ExecutionKey(holder["job_id"], holder["fire_at"])
