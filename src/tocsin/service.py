@@ -22,6 +22,8 @@ _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 3.0
 _LONGEST_PAUSE_WHEN_WOKEN: Final = 0.5
 _log = structlog.get_logger()
+Failed = Callable[[str, str], None]
+"""Hears of a failure: the service's name, and of which kind it is."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -46,6 +48,10 @@ class Service(Protocol):
         """Do what is due at `now`, once."""
 
 
+def _tell_nobody(_: str, __: str) -> None:
+    """Where failures are only logged."""
+
+
 class Loop:
     """Runs one service until stopped.
 
@@ -56,8 +62,6 @@ class Loop:
     def __init__(self, service: Service, clock: Clock, first_after: float = 0.0) -> None:
         self.service = service
         self.failures = 0
-        self.on_failure: Callable[[str, str], None] = _tell_nobody
-        """Hears of each failure: the service's name, and of which kind it is."""
         self._clock = clock
         self._first_after = first_after
         self._wake = asyncio.Event()
@@ -78,15 +82,15 @@ class Loop:
         """Wait until the run that was under way at `stop` is over, if there was one."""
         await self._idle.wait()
 
-    async def run(self) -> None:
-        """Drive the service. Returns after `stop`."""
+    async def run(self, failed: Failed = _tell_nobody) -> None:
+        """Drive the service. Returns after `stop`. `failed` hears of each failure."""
         self._idle.clear()
         try:
-            await self._drive()
+            await self._drive(failed)
         finally:
             self._idle.set()
 
-    async def _drive(self) -> None:
+    async def _drive(self, failed: Failed) -> None:
         if self._first_after:
             await self._sleep(self._first_after, self._wake)
         pause = _FIRST_PAUSE
@@ -99,7 +103,7 @@ class Loop:
             except Exception as error:  # noqa: BLE001 - the one broad catch; see the module docstring
                 self.failures += 1
                 _report_failure(self.service.name, error, pause)
-                self.on_failure(self.service.name, _kind_of(error))
+                failed(self.service.name, _kind_of(error))
                 await self._back_off(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _LONGEST_PAUSE)
             else:
@@ -127,10 +131,6 @@ class Loop:
                 await unless.wait()
         except TimeoutError:
             pass
-
-
-def _tell_nobody(_: str, __: str) -> None:
-    """Where failures are only logged."""
 
 
 def _kind_of(error: Exception) -> str:

@@ -11,7 +11,7 @@ from tests.simulation.virtual_time import START, run_virtually
 from tocsin.clock import VirtualClock
 from tocsin.domain.errors import OwnershipLost, Unavailable
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant
-from tocsin.service import AGAIN_NOW, Loop, Report
+from tocsin.service import AGAIN_NOW, Failed, Loop, Report
 
 
 class Part:
@@ -35,13 +35,14 @@ def watch(
     seconds: float,
     meanwhile: dict[int, Callable[[Loop], None]] | None = None,
     first_after: float = 0.0,
+    failed: Failed = lambda *_: None,
 ) -> Loop:
     """Run a part's loop for a while of virtual time, ten milliseconds at a step."""
     clock = VirtualClock(START)
 
     async def scenario() -> Loop:
         loop = Loop(part, clock, first_after)
-        task = asyncio.create_task(loop.run())
+        task = asyncio.create_task(loop.run(failed))
         for step in range(round(seconds * 100)):
             for _ in range(6):
                 await asyncio.sleep(0)
@@ -211,8 +212,5 @@ def test_each_failure_is_told_with_the_part_and_the_family_of_its_error() -> Non
 
     heard: list[tuple[str, str]] = []
 
-    def listen(loop: Loop) -> None:
-        loop.on_failure = lambda part, kind: heard.append((part, kind))
-
-    watch(Part(fail), seconds=8, meanwhile={0: listen}, first_after=0.05)
+    watch(Part(fail), seconds=8, first_after=0.05, failed=lambda part, kind: heard.append((part, kind)))
     assert heard == [("part", "unavailable"), ("part", "ownership_lost"), ("part", "defect")]

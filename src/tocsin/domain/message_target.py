@@ -127,9 +127,9 @@ def check_message(target: MessageTarget) -> None:
     _check_body(target)
 
 
-def body_of_message(target: MessageTarget) -> tuple[bytes, str | None]:
-    """The bytes to send, and their content type."""
-    match target.body:
+def bytes_of(body: Any) -> tuple[bytes, str | None]:
+    """What to send for a body, and the content type that goes with it unless the user names another."""
+    match body:
         case None:
             return b"", None
         case str() as text:
@@ -197,7 +197,7 @@ def _check_fields(fields: dict[str, str], place: str) -> None:
 
 def _check_body(target: MessageTarget) -> None:
     try:
-        body, _ = body_of_message(target)
+        body, _ = bytes_of(target.body)
     except RecursionError:
         raise too_deep("the body", "target.body") from None
     if len(body) > MAX_MESSAGE:

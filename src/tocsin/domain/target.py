@@ -20,6 +20,7 @@ from tocsin.domain.message_target import (
     RabbitTarget,
     RedisTarget,
     SqsTarget,
+    bytes_of,
     check_message,
 )
 from tocsin.domain.nesting import check_depth, too_deep
@@ -168,13 +169,7 @@ def is_expected(target: HttpTarget, status: int) -> bool:
 
 def body_of(target: HttpTarget) -> tuple[bytes, str | None]:
     """The bytes to send and the content type that goes with them unless the user names another."""
-    match target.body:
-        case None:
-            return b"", None
-        case str() as text:
-            return text.encode(), "text/plain; charset=utf-8"
-        case value:
-            return msgspec.json.encode(value), "application/json"
+    return bytes_of(target.body)
 
 
 def _check_http(target: HttpTarget) -> None:

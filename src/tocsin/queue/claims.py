@@ -238,6 +238,19 @@ def mark_started(claims: Sequence[Claim], rows: Iterable[Any]) -> list[Claim]:
     return started
 
 
+def mark_extended(claims: Sequence[Claim], rows: Iterable[Any]) -> tuple[list[Claim], list[Claim]]:
+    """What a heartbeat statement returned, with the new deadlines: the claims that were lost, and those whose
+    cancellation was asked for."""
+    kept, cancelled = set(), []
+    for row in rows:
+        claim = claims[row["place"]]
+        kept.add(row["place"])
+        claim.deadline_at = row["deadline_at"]
+        if row["cancel_requested"]:
+            cancelled.append(claim)
+    return [claim for place, claim in enumerate(claims) if place not in kept], cancelled
+
+
 def without(claims: Sequence[Claim], some: Sequence[Claim]) -> list[Claim]:
     """Those of the claims that are not among some of them."""
     if len(some) == len(claims):

@@ -6,6 +6,7 @@ An *engine* is a scheduler and a worker in one process; `tocsin scheduler` and `
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import structlog
 
@@ -62,9 +63,8 @@ class Node:
         process.presence.on_back(_wake_all(loops))
         self._tell_joined()
         for loop in loops:
-            loop.on_failure = self._failed
             self.process.telemetry.expect_part(loop.service.name)
-            self.background.start(loop.service.name, loop.run)
+            self.background.start(loop.service.name, partial(loop.run, self._failed))
         listening = Background(self._restarted)
         listening.start("notices", member.notices.run)
         await (serving or stop.wait())

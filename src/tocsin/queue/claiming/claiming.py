@@ -18,7 +18,7 @@ from tocsin.domain.instant import LATEST, Instant
 from tocsin.queue.allotment import Allotment
 from tocsin.queue.claiming.directory import lane_columns
 from tocsin.queue.claiming.low_marks import LowMarks
-from tocsin.queue.claims import ON_TIME, Claim, LateReasons, in_lock_order, keys_of, without
+from tocsin.queue.claims import ON_TIME, Claim, LateReasons, in_lock_order, keys_of, mark_extended, without
 from tocsin.queue.holder import Holder
 from tocsin.queue.lanes import Lane
 from tocsin.queue.slots.slots import NO_OFFER, Slots
@@ -113,14 +113,7 @@ class Claiming:
         """Heartbeat. Returns the claims that were lost and those whose cancellation was asked for."""
         claims = in_lock_order(claims)
         rows = await self._database.fetch(*_EXTEND.given(cell=self._cell, **keys_of(claims), ttl=self._ttl))
-        kept, cancelled = set(), []
-        for row in rows:
-            claim = claims[row["place"]]
-            kept.add(row["place"])
-            claim.deadline_at = row["deadline_at"]
-            if row["cancel_requested"]:
-                cancelled.append(claim)
-        return [claim for place, claim in enumerate(claims) if place not in kept], cancelled
+        return mark_extended(claims, rows)
 
     async def release(self, claims: Sequence[Claim]) -> int:
         """Give back claims that were not started. Returns how many were still held."""

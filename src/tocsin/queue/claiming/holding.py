@@ -13,7 +13,7 @@ from tocsin.db.rows import structs
 from tocsin.db.statements import named
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import SECOND, Instant, Span
-from tocsin.queue.claims import Claim, in_lock_order, keys_of
+from tocsin.queue.claims import Claim, in_lock_order, keys_of, mark_extended
 
 GRACE: Final[Span] = 30 * SECOND
 """How long after its timeout an attempt may still be extended: for its worker to stop it, and to say so."""
@@ -77,14 +77,7 @@ class Holding:
                 progress=[beat.progress for beat in ordered],
             )
         )
-        kept, stopped = set(), []
-        for row in rows:
-            claim = claims[row["place"]]
-            kept.add(row["place"])
-            claim.deadline_at = row["deadline_at"]
-            if row["cancel_requested"]:
-                stopped.append(claim)
-        return [claim for place, claim in enumerate(claims) if place not in kept], stopped
+        return mark_extended(claims, rows)
 
     async def still_held(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[Claim]]:
         """Returns the claims that are held no longer, and those whose cancellation was asked for."""

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from tocsin.domain.message_target import MessageTarget, body_of_message
+from tocsin.domain.message_target import MessageTarget, bytes_of
 from tocsin.domain.outcome import Outcome, Postponed, Verdict
 from tocsin.domain.policy import NETWORK
 from tocsin.targets.assignment import Assignment
@@ -49,7 +49,7 @@ class Parcel:
 
 def message_of(assignment: Assignment, target: MessageTarget) -> Message:
     """The message of one attempt."""
-    body, content_type = body_of_message(target)
+    body, content_type = bytes_of(target.body)
     headers = own_headers(assignment)
     if content_type is not None:
         headers["content-type"] = content_type
