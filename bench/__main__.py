@@ -9,8 +9,9 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
+from bench import tasks
 from bench.drain import drain, limit
-from bench.herd import herd
+from bench.herd import herd, lag_of
 from bench.idle import idle
 from bench.installation import Installation, installation
 
@@ -66,7 +67,26 @@ async def _idle(place: Installation, table: Table, _runs: int, _count: int) -> N
     )
 
 
-MEASUREMENTS = {"drain": _drain, "herd": _herd, "idle": _idle}
+async def _tasks(place: Installation, table: Table, runs: int, count: int) -> None:
+    rates = await tasks.drains(place, count // 4, runs, print)
+    engine = rates.pop(tasks.ENGINE)
+    for name, values in rates.items():
+        table.add_row(
+            f"drain {count // 4:,} due tasks, {name}, per second",
+            _spread(values, ",.0f"),
+            f"{tasks.ENGINE}: {_spread(engine, ',.0f')}",
+            f"{statistics.median(values) / statistics.median(engine):.2f}",
+        )
+    lags = [lag_of(await tasks.herd_lags(place, 10_000)) for _ in range(runs)]
+    table.add_row(
+        f"10,000 tasks at one instant, {tasks.WORKERS} remote workers: start lag p99, ms",
+        _spread([lag.p99 for lag in lags], ".0f"),
+        f"p50 {_spread([lag.p50 for lag in lags], '.0f')}, max {_spread([lag.max for lag in lags], '.0f')}",
+        "",
+    )
+
+
+MEASUREMENTS = {"drain": _drain, "herd": _herd, "idle": _idle, "tasks": _tasks}
 
 
 def _spread(values: list[float], form: str) -> str:

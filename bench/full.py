@@ -30,6 +30,7 @@ from bench.peers import PEERS
 from bench.plots import draw
 from bench.report import SECTIONS, Contender, Done, Run, keep, kept, page, readme_table
 from bench.sections import QUICK, Bench, Sizes, Step, our_steps
+from bench.task_steps import task_steps
 
 HERE = Path(__file__).parent
 RESULTS, RUN = "results/steps.jsonl", "results/run.json"
@@ -40,7 +41,11 @@ SETTINGS = ("fsync", "synchronous_commit", "shared_buffers", "max_wal_size", "ma
 
 def all_steps(sizes: Sizes, peers: Sequence[str], only: str) -> list[Step]:
     """Ours and the peers', section by section, and what is compared with each other in one go."""
-    steps = [*our_steps(sizes), *peer_steps(sizes, peers, lambda name: PEERS[name].measures)]
+    steps = [
+        *our_steps(sizes),
+        *task_steps(sizes),
+        *peer_steps(sizes, peers, lambda name: PEERS[name].measures),
+    ]
     whats = list(dict.fromkeys(step.what for step in steps))
     those = (step for step in steps if step.section in only)
     return sorted(those, key=lambda step: (step.section, whats.index(step.what)))

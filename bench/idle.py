@@ -28,16 +28,16 @@ async def idle(place: Installation, engines: int, seconds: float = 30.0) -> Idle
     """An idle API and engines, after they have settled. What PostgreSQL does for itself meanwhile (autovacuum
     looks at each table by a transaction of its own) is measured before, and not counted."""
     await place.empty()
-    alone = await _queries(place)
+    alone = await queries(place)
     await asyncio.sleep(seconds)
-    alone = await _queries(place) - alone
+    alone = await queries(place) - alone
     await place.start("api", 1, port=0)
     await place.start("engine", engines)
     await asyncio.sleep(SETTLE)
     pids = [*place.pids, *place.server_pids]
-    before, busy_before = await _queries(place), cpu_seconds(pids)
+    before, busy_before = await queries(place), cpu_seconds(pids)
     await asyncio.sleep(seconds)
-    after, busy_after = await _queries(place), cpu_seconds(pids)
+    after, busy_after = await queries(place), cpu_seconds(pids)
     connections = await place.database.one(
         "SELECT count(*) AS n FROM pg_stat_activity WHERE application_name LIKE 'tocsin%'"
     )
@@ -52,7 +52,7 @@ async def idle(place: Installation, engines: int, seconds: float = 30.0) -> Idle
     return result
 
 
-async def _queries(place: Installation) -> int:
+async def queries(place: Installation) -> int:
     """Transactions so far: every statement of an idle fleet is its own."""
     await place.database.execute("SELECT pg_stat_force_next_flush()")
     row = await place.database.one(

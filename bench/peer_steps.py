@@ -24,6 +24,9 @@ from bench.sections import (
     lag_values,
     lags,
 )
+from bench.task_steps import DRAIN as TASKS
+from bench.task_steps import LAG, SECTION
+from bench.task_steps import herd_of as herd_of_tasks
 
 
 class Able(NamedTuple):
@@ -33,18 +36,20 @@ class Able(NamedTuple):
     drain: int = 100_000
     herd: int = 50_000
     recurring: bool = False
+    tasks: bool = False
+    """Whether it is measured beside tasks, too: its workers run functions of Python."""
 
 
 ABLE = {
     "graphile-worker": Able(recurring=True),
     "pg-boss": Able(),
-    "PgQueuer": Able(recurring=True),
+    "PgQueuer": Able(recurring=True, tasks=True),
     "BullMQ": Able(recurring=True),
     "River": Able(),
     "db-scheduler": Able(drain=30_000, herd=10_000),
-    "Procrastinate": Able(drain=5000, herd=2000),
+    "Procrastinate": Able(drain=5000, herd=2000, tasks=True),
     "APScheduler": Able(singles=1500, drain=3000, herd=2000),
-    "Celery": Able(singles=1500, drain=10_000, herd=5000),
+    "Celery": Able(singles=1500, drain=10_000, herd=5000, tasks=True),
 }
 HERD_FOR_ALL = 10_000  # larger ones are for those who can
 
@@ -100,18 +105,10 @@ def _questions(sizes: Sizes, able: Able) -> Iterator[Asked]:
     for size in sizes.herds:
         count = min(able.herd, size)
         if count == size or size == HERD_FOR_ALL:
-            yield _herd(size, count, runs)
-    count, seconds = sizes.instants, sizes.spread_seconds
-    yield Asked(
-        "d",
-        "spread",
-        SPREAD,
-        f"--spread-count {count} --seconds {seconds}",
-        f"{count} in {seconds} s",
-        9 + seconds,
-        lambda peer: peer.spread_lags(count, seconds),
-        runs,
-    )
+            yield _herd("c", herd_of(size), count, runs)
+    yield _spread("d", SPREAD, sizes)
+    if able.tasks:
+        yield from _beside_tasks(sizes, able)
     jobs, minutes = sizes.recurring[0]
     if able.recurring:
         options = f"--schedules {jobs} --minutes {minutes}"
@@ -127,11 +124,41 @@ def _questions(sizes: Sizes, able: Able) -> Iterator[Asked]:
         )
 
 
-def _herd(size: int, count: int, runs: int) -> Asked:
+def _beside_tasks(sizes: Sizes, able: Able) -> Iterator[Asked]:
+    due = min(able.drain, sizes.tasks)
+    yield Asked(
+        SECTION,
+        "drain",
+        TASKS,
+        f"--count {due}",
+        f"{due:,} jobs",
+        14,
+        lambda peer: peer.drain(due),
+        sizes.runs,
+    )
+    yield _herd(SECTION, herd_of_tasks(sizes.task_herd), min(able.herd, sizes.task_herd), sizes.runs)
+    yield _spread(SECTION, LAG, sizes)
+
+
+def _spread(section: str, what: str, sizes: Sizes) -> Asked:
+    count, seconds = sizes.instants, sizes.spread_seconds
     return Asked(
-        "c",
+        section,
+        "spread",
+        what,
+        f"--spread-count {count} --seconds {seconds}",
+        f"{count} in {seconds} s",
+        9 + seconds,
+        lambda peer: peer.spread_lags(count, seconds),
+        sizes.runs,
+    )
+
+
+def _herd(section: str, what: str, count: int, runs: int) -> Asked:
+    return Asked(
+        section,
         "herd",
-        herd_of(size),
+        what,
         f"--count {count}",
         f"{count:,} jobs",
         10 + count / 4000,

@@ -27,6 +27,7 @@ SECTIONS: Mapping[str, str] = {
     "h": "Idle cost",
     "i": "HTTP fires",
     "j": "Failover",
+    "k": "Tasks: functions in workers of users",
 }
 
 

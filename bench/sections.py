@@ -59,6 +59,9 @@ class Sizes(msgspec.Struct, frozen=True):
     idle_seconds: float = 30.0  # as long as a round of autovacuum: as many of them before as meanwhile
     fires: int = 30_000
     failover_rate: int = 200
+    tasks: int = 50_000
+    task_herd: int = 10_000
+    enqueued: int = 100_000
 
 
 QUICK = Sizes(
@@ -77,6 +80,9 @@ QUICK = Sizes(
     idle_seconds=3.0,
     fires=1000,
     failover_rate=50,
+    tasks=1000,
+    task_herd=500,
+    enqueued=1000,
 )
 
 
@@ -137,14 +143,14 @@ async def _create(bench: Bench) -> list[Measured]:
     command = f"python -m bench.create --runs {sizes.runs} --count {sizes.batch} --singles {sizes.singles}"
     ours = f"over HTTP, {API_PROCESSES} API processes"
     return [
-        _rate(
+        rate_row(
             "a", SINGLY, OURS, rates["single"], command, headline=True, note=f"{ours}, {IN_FLIGHT} in flight"
         ),
-        _rate("a", SINGLY, "one row per commit by SQL", rates["commit"], command, ours=False),
-        _rate(
+        rate_row("a", SINGLY, "one row per commit by SQL", rates["commit"], command, ours=False),
+        rate_row(
             "a", IN_BULK, OURS, rates["batch"], command, headline=True, note=f"{ours}, {sizes.batch:,} jobs"
         ),
-        _rate("a", IN_BULK, "the same rows by `unnest`", rates["unnest"], command, ours=False),
+        rate_row("a", IN_BULK, "the same rows by `unnest`", rates["unnest"], command, ours=False),
     ]
 
 
@@ -157,8 +163,8 @@ async def _drain(bench: Bench) -> list[Measured]:
         bench.tell(f"{ours[-1]:,.0f} per second, bare statements {limit[-1]:,.0f}")
     command = f"python -m bench.drain --count {count} --runs {runs}"
     return [
-        _rate("b", DRAIN, OURS, ours, command, headline=True, note=f"{count:,} jobs, {ENGINES} engines"),
-        _rate("b", DRAIN, "the same statements, nothing between", limit, command, ours=False),
+        rate_row("b", DRAIN, OURS, ours, command, headline=True, note=f"{count:,} jobs, {ENGINES} engines"),
+        rate_row("b", DRAIN, "the same statements, nothing between", limit, command, ours=False),
     ]
 
 
@@ -166,7 +172,7 @@ async def _drain_kinds(bench: Bench) -> list[Measured]:
     count, runs = bench.sizes.drain, bench.sizes.runs
     rates = await drains.kinds(bench.place, count, runs)
     command = f"python -m bench.drain --count {count} --runs {runs}"
-    return [_rate("b", KINDS, f"{OURS}, {name}", values, command) for name, values in rates.items()]
+    return [rate_row("b", KINDS, f"{OURS}, {name}", values, command) for name, values in rates.items()]
 
 
 def _herd(size: int, *, http: bool) -> Callable[[Bench], Awaitable[list[Measured]]]:
@@ -233,7 +239,7 @@ async def _growth(bench: Bench) -> list[Measured]:
         if grown.pending:
             costs["bytes in the database per pending job"] = [grown.bytes_each]
         rows += [
-            _rate(
+            rate_row(
                 "e",
                 f"Drain of {sizes.drain:,} beside pending jobs",
                 who,
@@ -398,6 +404,8 @@ def shown(lag: Lag) -> str:
     return f"p50 {lag.p50:,.1f} ms, p99 {lag.p99:,.1f} ms, max {lag.max:,.1f} ms"
 
 
-def _rate(section: str, what: str, who: str, values: Sequence[float], command: str, **more: Any) -> Measured:
+def rate_row(
+    section: str, what: str, who: str, values: Sequence[float], command: str, **more: Any
+) -> Measured:
     """A row of a rate; ours, if it does not say otherwise."""
     return Measured(section, what, who, {PER_SECOND: values}, command, **{"ours": True, **more})
