@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tocsin.sdk.transactions import enqueue_in_async as enqueue_in_async
     from tocsin.sdk.transactions import enqueue_many_in as enqueue_many_in
     from tocsin.sdk.transactions import enqueue_many_in_async as enqueue_many_in_async
+    from tocsin.sdk.transactions import succeed_in as succeed_in
+    from tocsin.sdk.transactions import succeed_in_async as succeed_in_async
 
 __version__ = "0.1.0"
 _WHERE = {
@@ -50,7 +52,8 @@ _WHERE = {
     ),
     "tocsin.sdk.task": ("Task",),
     "tocsin.sdk.transactions": (
-        "enqueue_in", "enqueue_in_async", "enqueue_many_in", "enqueue_many_in_async",
+        "enqueue_in", "enqueue_in_async", "enqueue_many_in", "enqueue_many_in_async", "succeed_in",
+        "succeed_in_async",
     ),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}

@@ -58,6 +58,8 @@ class Context:
     ) -> None:
         self.execution_id = claim.id
         self.idempotency_key = claim.idempotency_key
+        self.token = claim.token
+        """Proves that this attempt has the execution: see `succeed_in`."""
         self.attempt = claim.attempt
         self.task = claim.task
         self.queue = claim.queue

@@ -82,15 +82,26 @@ class ResultTooLarge(Exception):
 def succeeded(claim: TaskClaim, value: Any) -> TaskSettlement:
     """The settlement of a task that returned. What cannot be kept is rejected: to run it again would not
     help."""
+    if value is None:
+        return TaskSettlement(claim.id, claim.token, "succeeded")
+    try:
+        return TaskSettlement(claim.id, claim.token, "succeeded", kept_result(value))
+    except (Rejected, ResultTooLarge) as error:
+        return _settlement(claim, "rejected", error)
+
+
+def kept_result(value: Any) -> Any:
+    """What a task returned, as it is kept. Raises what cannot be kept."""
     try:
         result = to_plain(value)
         size = len(msgspec.json.encode(result))
     except (TypeError, ValueError, RecursionError, NotImplementedError, msgspec.MsgspecError) as error:
-        return failed(claim, Rejected(f"its result is no JSON: {error}"), ())
+        raise Rejected(f"its result is no JSON: {error}") from None
     if size > MAX_RESULT:
-        words = f"its result has {size:,} bytes, more than the {MAX_RESULT:,} that are kept; keep it elsewhere and return where"
-        return _settlement(claim, "rejected", ResultTooLarge(words))
-    return TaskSettlement(claim.id, claim.token, "succeeded", result)
+        raise ResultTooLarge(
+            f"its result has {size:,} bytes, more than the {MAX_RESULT:,} that are kept; keep it elsewhere and return where"
+        )
+    return result
 
 
 def failed(

@@ -1,4 +1,4 @@
-"""The SQL of an enqueue in the caller's own transaction, the same for every driver.
+"""The SQL of an enqueue, or of a task's end, in the caller's own transaction, the same for every driver.
 
 Values travel as text and are cast in the statement. So it does not matter how a connection was taught to
 write JSON, times, UUIDs or large numbers.
@@ -33,6 +33,11 @@ _MANY: Final = (
     " job_ids => ARRAY(SELECT CAST(i.one AS uuid) FROM jsonb_array_elements_text(CAST(CAST({id} AS text) AS jsonb))"
     " WITH ORDINALITY AS i (one, place) ORDER BY i.place), {shared})) AS text)"
 ).replace("{shared}", _SHARED)
+_SUCCEED: Final = (
+    "SELECT CAST(tocsin.succeed(CAST(CAST({job} AS text) AS uuid),"
+    " CAST(CAST({fire_at} AS text) AS timestamptz), CAST(CAST({token} AS text) AS bigint),"
+    " CAST(CAST({result} AS text) AS jsonb)) AS text)"
+)
 _POLICIES: Final = ("retry", "timeout", "start_within", "limit")
 
 
@@ -85,6 +90,12 @@ def many(task: str, options: Options, payloads: Sequence[Any], job_ids: Sequence
     if options.limit is not None and "{" in options.limit.key:
         raise Refused("a limit's key that names parameters needs a call of its own", field="limit")
     return _statement(_MANY, task, options, {}, _encoded(payloads), _encoded([str(one) for one in job_ids]))
+
+
+def succeed(job_id: UUID, fire_at: str, token: str, result: Any) -> Statement:
+    """The statement that settles an attempt as succeeded, once the transaction commits."""
+    encoded = None if result is None else _encoded(result)
+    return Statement(_SUCCEED, {"job": str(job_id), "fire_at": fire_at, "token": token, "result": encoded})
 
 
 def _statement(text: str, task: str, options: Options, payload: Any, encoded: str, ids: str) -> Statement:

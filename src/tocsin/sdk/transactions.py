@@ -1,4 +1,5 @@
 """Enqueue in the caller's own transaction: what it wrote and what it enqueued commit together, or neither.
+And end a task in its own transaction: what it wrote and its end commit together, or neither.
 
 `enqueue_in` is given what the caller works with: a SQLAlchemy session or connection, a connection of psycopg
 3 or 2, of asyncpg, or Django's. It sends one statement through it and makes the job's id itself. No driver is
@@ -13,11 +14,13 @@ from uuid import UUID
 
 import msgspec
 
-from tocsin.domain.ids import job_text, new_job_id
-from tocsin.domain.instant import SECOND
+from tocsin.domain.ids import job_text, new_job_id, parse_execution_text
+from tocsin.domain.instant import SECOND, format_instant
+from tocsin.sdk.context import current
 from tocsin.sdk.handle import Handle
 from tocsin.sdk.options import Options
-from tocsin.sdk.statement import Statement, many, one
+from tocsin.sdk.outcomes import kept_result
+from tocsin.sdk.statement import Statement, many, one, succeed
 from tocsin.sdk.task import Call, NamedTask, Task
 
 if TYPE_CHECKING:
@@ -81,6 +84,24 @@ async def enqueue_many_in_async(connection: Any, task: Task[P, R], calls: Iterab
     """`enqueue_many_in` for connections that are awaited."""
     statement = _many(task, calls)
     return [_handle(task, text) for text in msgspec.json.decode(await _run_async(connection, statement))]
+
+
+def succeed_in(connection: Any, result: Any = None) -> None:
+    """Have the task that runs here succeed with this result if the transaction that `connection` is in
+    commits. The commit fails when the attempt's claim is lost: then another attempt runs, or has. So what the
+    task does in that transaction happens exactly once."""
+    _run(connection, _end(result))
+
+
+async def succeed_in_async(connection: Any, result: Any = None) -> None:
+    """`succeed_in` for connections that are awaited."""
+    await _run_async(connection, _end(result))
+
+
+def _end(result: Any) -> Statement:
+    context = current()
+    key = parse_execution_text(context.execution_id)
+    return succeed(key.job_id, format_instant(key.fire_at), context.token, kept_result(result))
 
 
 def _one(task: Task[Any, Any] | NamedTask, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Statement:

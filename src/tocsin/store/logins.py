@@ -1,8 +1,8 @@
 """Logins of the database that are bound to a tenant: applications enqueue with them, in their transactions.
 
-A bound login may use the schema and call `tocsin.enqueue` and `tocsin.enqueue_many`, nothing else. What it
-may still enqueue stands in `login_limits`, an estimate that is made anew every few seconds: the functions
-compare with it and count nothing.
+A bound login may use the schema and call `tocsin.enqueue`, `tocsin.enqueue_many` and `tocsin.succeed`,
+nothing else. What it may still enqueue stands in `login_limits`, an estimate that is made anew every few
+seconds: the functions compare with it and count nothing.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ from tocsin.store.tenants import TenantStore, tenant_of
 
 _RIGHTS: Final = (
     "USAGE ON SCHEMA tocsin",
-    "EXECUTE ON FUNCTION tocsin.enqueue, tocsin.enqueue_many",
+    "EXECUTE ON FUNCTION tocsin.enqueue, tocsin.enqueue_many, tocsin.succeed",
 )
 _HINT: Final = "bind a role that the application alone logs in with"
 
