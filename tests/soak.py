@@ -23,6 +23,7 @@ from tests.support.checker import check
 from tests.support.history import SECOND, Fault
 from tests.support.postgres import Cluster, temporary_directory
 from tests.support.processes import Process
+from tests.task_soak import soak_tasks
 
 POINTS = (
     "planner.read",
@@ -201,6 +202,9 @@ def main() -> int:
         "--recurring", type=int, default=500, help="created at the start, every 1 to 20 seconds"
     )
     parser.add_argument("--rate", type=float, default=30, help="further creations per second")
+    parser.add_argument(
+        "--tasks", action="store_true", help="tasks and their workers instead: see tests.task_soak"
+    )
     arguments = parser.parse_args()
     directory = temporary_directory()
     cluster = Cluster(directory / "database")
@@ -214,7 +218,10 @@ def main() -> int:
             nonlocal good
             good = await soak(arguments, cluster, url, directory)
 
-        run(scenario())
+        if arguments.tasks:
+            good = soak_tasks(arguments, cluster, url, directory, say)
+        else:
+            run(scenario())
     finally:
         cluster.stop()
         if good:
