@@ -28,6 +28,8 @@ from tocsin.sdk.app import App
 from tocsin.sdk.depends import Shared
 from tocsin.sdk.outcomes import Cancelled, Stopped, TimedOut
 from tocsin.sdk.worker.attempt import GRACE, Attempt
+from tocsin.sdk.worker.beats import EXIT_STRAYS, too_many
+from tocsin.sdk.worker.loop_watch import LoopWatch
 from tocsin.sdk.worker.processes import ProcessRunner
 from tocsin.sdk.worker.runners import AsyncRunner, Runner, ThreadRunner
 from tocsin.service import Loop
@@ -45,12 +47,15 @@ T = TypeVar("T")
 class AppTasks:
     """The tasks of one app, for one tenant."""
 
-    def __init__(self, app: App, tenant: str, processes: int) -> None:
+    def __init__(self, app: App, tenant: str, processes: int, wear_out: Callable[[], object]) -> None:
+        """`wear_out` is called once too many tasks did not stop when they were asked to."""
         if not app.tasks:
             raise Refused(f"the app {app.name} has no tasks", field="app")
         self._app = app
         self._tenant = tenant
         self._processes = processes
+        self._wear_out = wear_out
+        self._room = 1
         self._loop = asyncio.new_event_loop()
         self._living = contextlib.AsyncExitStack()
         self._shared = Shared()
@@ -67,10 +72,12 @@ class AppTasks:
         if row is None:
             raise Refused(f"no tenant named {self._tenant[:63]!r}", field="tenant")
         self.tenant_id = row["id"]
-        threading.Thread(target=self._loop.run_forever, name="tocsin tasks", daemon=True).start()
+        self._room = process.settings.host_concurrency
+        thread = threading.Thread(target=self._loop.run_forever, name="tocsin tasks", daemon=True)
+        thread.start()
         process.closes(self._close)
         await self._there(self._come_alive())
-        self._telling = Telling(database)
+        self._telling = Telling(database, LoopWatch(self._loop, thread.ident or 0).look)
         self._telling_loop = Loop(self._telling, process.clock)
         return dict.fromkeys(self.routes, self)
 
@@ -78,6 +85,11 @@ class AppTasks:
     def loops(self) -> list[Loop]:
         """What runs beside the tasks."""
         return [self._telling_loop]
+
+    @property
+    def exit_code(self) -> int:
+        """Not 0 when a quarter of the room is taken by what does not end."""
+        return EXIT_STRAYS if too_many(self.strays, self._room) else 0
 
     def host(self, target: TaskTarget) -> Host:  # noqa: ARG002 - whichever it is
         """All tasks share the room of this process."""
@@ -116,6 +128,8 @@ class AppTasks:
             attempt.kill()
             if attempt.task.run != "process":
                 self.strays += 1
+                if self.exit_code:
+                    self._wear_out()
             _log.warning(
                 "task.did_not_stop", task=attempt.claim.task, execution=attempt.claim.id, stack=stack
             )

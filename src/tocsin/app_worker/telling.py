@@ -5,6 +5,7 @@ settled. Lines of a claim that is lost are refused by the statement that keeps t
 """
 
 import contextlib
+from collections.abc import Callable
 
 from tocsin.db.pool import Database
 from tocsin.domain.cells import CELL
@@ -25,8 +26,10 @@ class Telling:
     name = "task logs"
     interval = 1.0
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, look_at_loop: Callable[[], object]) -> None:
+        """`look_at_loop` is called as often: see `LoopWatch`."""
         self._database = database
+        self._look_at_loop = look_at_loop
         self._logs = LogStore(database)
         self._held: dict[Attempt, Assignment] = {}
         self._now: Instant = 0
@@ -46,6 +49,7 @@ class Telling:
     async def run_once(self, now: Instant) -> Report:
         """Write what there is."""
         self._now = now
+        self._look_at_loop()
         return Report(done=await self._tell(dict(self._held)))
 
     async def _tell(self, held: dict[Attempt, Assignment]) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,8 @@ def scheduler(**flags: Any) -> None:
 def worker(app: str | None, tenant: str, processes: int, **flags: Any) -> None:
     """Run a worker process: it claims, fires and settles."""
     flags["queues"] = flags["queues"] or None
-    _run_node(("worker",), flags, None if app is None else lambda: _tasks_of(app, tenant, processes))
+    tasks = None if app is None else lambda stop: _tasks_of(app, tenant, processes, stop)
+    _run_node(("worker",), flags, tasks)
 
 
 @click.command()
@@ -101,20 +103,24 @@ def migrate(**flags: Any) -> None:
     _run(settings, lambda: prepare(settings.database_url or "", settings, announce=True))
 
 
-def _tasks_of(app: str, tenant: str, processes: int) -> TaskHost:
+def _tasks_of(app: str, tenant: str, processes: int, stop: Callable[[], None]) -> TaskHost:
     from tocsin.app_worker.hosting import AppTasks  # noqa: PLC0415 - most workers run no app
     from tocsin.sdk.command import load  # noqa: PLC0415
 
-    return AppTasks(load(app), tenant, processes)
+    return AppTasks(load(app), tenant, processes, stop)
 
 
 def _run_node(
-    roles: tuple[str, ...], flags: dict[str, Any], tasks: Callable[[], TaskHost] | None = None
+    roles: tuple[str, ...],
+    flags: dict[str, Any],
+    tasks: Callable[[Callable[[], None]], TaskHost] | None = None,
 ) -> None:
     settings = _with_database(_settings(flags))
     url = settings.database_url or ""
+    host: TaskHost | None = None
 
     async def work() -> None:
+        nonlocal host
         stop = stop_on_signals()
         await wait_for_database(url, stop)
         # What was imported stays, and what comes is many small things without cycles: looking through all of
@@ -122,9 +128,12 @@ def _run_node(
         gc.freeze()
         gc.set_threshold(10_000, 20, 50)
         if not stop.is_set():
-            await Node(settings, roles, url, tasks and tasks()).run(stop)
+            host = tasks and tasks(stop.set)
+            await Node(settings, roles, url, host).run(stop)
 
     _run(settings, work)
+    if host is not None and host.exit_code:
+        sys.exit(host.exit_code)
 
 
 def _settings(flags: dict[str, Any]) -> Settings:

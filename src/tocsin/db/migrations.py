@@ -123,8 +123,8 @@ async def migrate(where: Where, shards: int = DEFAULT_SHARDS) -> list[str]:
             await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
     finally:
         await connection.close(timeout=5)
-    if applied:
-        _log.info("migrations.applied", count=len(applied), newest=applied[-1])
+    for name in applied:
+        _log.info("migration.applied", migration=name)
     if trouble is not None:
         _log.warning("row_security.incomplete", reason=trouble)
     return applied

@@ -41,6 +41,10 @@ class TaskHost(Protocol):
     def loops(self) -> list[Loop]:
         """What runs beside the tasks, once they were opened."""
 
+    @property
+    def exit_code(self) -> int:
+        """What the process ends with: 0, unless a supervisor should start it anew."""
+
 
 class Process:
     """What the roles of one process share."""

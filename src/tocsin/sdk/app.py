@@ -84,6 +84,7 @@ class App:
         start_within: Span | None = None,
         tags: tuple[str, ...] = (),
         unique: str | None = None,
+        keep_result: bool = True,
     ) -> Decorator: ...
 
     def task(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
@@ -173,6 +174,13 @@ class App:
         return function
 
     @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues that its tasks and schedules name; and the one for calls that name none, such as those
+        of other services."""
+        named = {task.options.queue for task in self.tasks.values()}
+        return tuple(sorted({"default"} | named | {one.job["queue"] for one in self.schedules.values()}))
+
+    @property
     def has_lifespan(self) -> bool:
         """Whether something is to be opened before its tasks run."""
         return self._lifespan is not None
@@ -186,13 +194,14 @@ class App:
         *,
         concurrency: int = 10,
         processes: int = 1,
-        queues: tuple[str, ...] = ("default",),
+        queues: tuple[str, ...] | None = None,
         name: str | None = None,
         revision: str | None = None,
         lease: str = "30s",
         grace: float = 25.0,
     ) -> "Worker":
-        """A worker that runs this app's tasks while it is entered: ``async with app.worker():``."""
+        """A worker that runs this app's tasks while it is entered: ``async with app.worker():``. Without
+        `queues` it serves those that the tasks themselves name."""
         from tocsin.sdk.worker.worker import Worker  # noqa: PLC0415 - those who only enqueue need none of it
 
         return Worker(
@@ -217,11 +226,11 @@ class App:
 
     def _add(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any]:
         name = options.pop("name", None) or f"{self.name}.{function.__name__}"
-        run = options.pop("run", None)
+        run, keep_result = options.pop("run", None), options.pop("keep_result", True)
         given = {option: value for option, value in options.items() if value is not None}
         if name in self.tasks:
             raise Refused(f"the app {self.name} has a task {name} already", field="name")
         kind = AsyncTask if inspect.iscoroutinefunction(function) else Task
-        task: Task[..., Any] = kind(self, function, name, Options(**given), run)
+        task: Task[..., Any] = kind(self, function, name, Options(**given), run, keep_result=keep_result)
         self.tasks[name] = task
         return task

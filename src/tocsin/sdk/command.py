@@ -59,11 +59,11 @@ def serve(app: App, options: Mapping[str, Any]) -> int:
     """Run the tasks of an app until SIGTERM: a remote worker, which reaches Tocsin by HTTP alone."""
     if not app.tasks:
         raise Refused(f"the app {app.name} has no tasks")
-    given = {name: value for name, value in options.items() if name != "reload"}
+    given = {name: value for name, value in options.items() if name not in ("reload", "verbose")}
     if app.schedules and (revision := str(given["revision"] or "")).isdigit():
         _declare_first(app, int(revision))
-    queues = tuple(queue.strip() for queue in given.pop("queues").split(",") if queue.strip())
-    return app.worker(queues=queues, **given).serve()
+    queues = tuple(queue.strip() for queue in (given.pop("queues") or "").split(",") if queue.strip())
+    return app.worker(queues=queues or None, **given).serve()
 
 
 def _declare_first(app: App, revision: int) -> None:
@@ -80,7 +80,7 @@ SERVE: Final = Command(
     "serve",
     serve.__doc__ or "",
     (
-        Option("--queues", "Queues to serve, separated by commas.", default="default"),
+        Option("--queues", "Queues to serve, separated by commas.  [default: those that the tasks name]"),
         Option("--concurrency", "Tasks at once.", int, 10, least=1, most=10_000),
         Option("--processes", 'Child processes for tasks with run="process".', int, 1, least=1, most=256),
         Option(
@@ -94,6 +94,7 @@ SERVE: Final = Command(
         Option("--name", "A name for people.  [default: host and process]"),
         Option("--revision", "The revision of the app. If it is a number, the app's schedules are declared first.", variable="TOCSIN_REVISION"),
         Option("--reload", "Start anew when a Python file below this directory changes.", bool),
+        Option("--verbose", "Log each task that has succeeded, too.", bool),
         *REACH,
     ),
     serve,
@@ -152,12 +153,16 @@ def obey(command: Command, app: str, options: Mapping[str, Any]) -> int:
     """Run a command for the app of that name, at the address that the options give."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx2").setLevel(logging.WARNING)
+    if options.get("verbose") or options.get("reload"):
+        logging.getLogger("tocsin").setLevel(logging.DEBUG)
     if options.get("reload"):
         from tocsin.sdk.worker.reload import Reloader, look_at  # noqa: PLC0415 - for development only
 
         words, environment = words_of(command, app, options)
         python = (sys.executable, "-m", "tocsin")
-        return Reloader((*python, "tasks", *words), environment, lambda: look_at(Path.cwd())).run()
+        return Reloader(
+            (*python, "tasks", *words, "--verbose"), environment, lambda: look_at(Path.cwd())
+        ).run()
     loaded = load(app)
     loaded.reach(options["url"], options["api_key"])
     return command.run(

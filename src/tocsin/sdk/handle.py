@@ -1,7 +1,13 @@
 """One enqueued call: wait for its result, cancel it, ask how far it is."""
 
+import asyncio
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+import msgspec
 
 from tocsin.domain.errors import TocsinError
 from tocsin.domain.lifecycle import FINAL
@@ -13,16 +19,22 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 _WAIT: Final = 20.0
+_WAIT_ASYNC: Final = 5.0
+"""Seconds of one request: one that nobody waits for any more ends by itself."""
 
 
 class TaskFailed(TocsinError):
-    """A task ended without a result. `state` and `reason` are those of its execution."""
+    """A task ended without a result. `state` and `reason` are those of its execution, `trace` is where its
+    last attempt raised."""
 
-    def __init__(self, execution_id: str, state: str, reason: str | None) -> None:
+    def __init__(self, execution_id: str, state: str, reason: str | None, trace: str | None = None) -> None:
         super().__init__(f"{execution_id} is {state}: {reason}" if reason else f"{execution_id} is {state}")
         self.execution_id = execution_id
         self.state = state
         self.reason = reason
+        self.trace = trace
+        if trace:
+            self.add_note(f"\nIn the worker:\n{trace.rstrip()}")
 
 
 class Handle(Generic[R]):
@@ -55,22 +67,52 @@ class Handle(Generic[R]):
         return self._execution_id
 
     def result(self, timeout: float | None = None) -> R:
-        """What the task returned, once it has. Raises `TaskFailed`, or `TimeoutError` after so many
-        seconds."""
-        until = None if timeout is None else monotonic() + timeout
-        while True:
-            left = _WAIT if until is None else min(_WAIT, max(0.0, until - monotonic()))
-            execution = self._client.executions.get(self.id, wait=left)
-            if execution["state"] in FINAL:
-                return self._result(execution)
-            if until is not None and monotonic() >= until:
-                raise TimeoutError(f"{self.id} is {execution['state']} after {timeout:g} s")
+        """What the task returned, once it has. Raises `TaskFailed`, or `TimeoutError` after so many seconds,
+        which says what the task waits for."""
+        until = monotonic() + (inf if timeout is None else timeout)
+        while (ended := self._ended(until, _WAIT)) is None:
+            if monotonic() >= until:
+                raise TimeoutError(self._still(timeout))
+        return self._result(ended)
+
+    async def result_async(self, timeout: float | None = None) -> R:
+        """`result`, without blocking the event loop. Each that waits has a thread of its own: those of the
+        loop are few, and others need them."""
+        until = monotonic() + (inf if timeout is None else timeout)
+        loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "tocsin result")
+        try:
+            while (ended := await loop.run_in_executor(thread, self._ended, until, _WAIT_ASYNC)) is None:
+                if monotonic() >= until:
+                    raise TimeoutError(await loop.run_in_executor(thread, self._still, timeout))
+        finally:
+            thread.shutdown(wait=False)
+        return self._result(ended)
+
+    def _ended(self, until: float, most: float) -> "types.Execution | None":
+        """The execution, once it is over. None: not within this request."""
+        wait = min(most, max(0.0, until - monotonic()))
+        execution = self._client.executions.get(self.id, wait=wait)
+        return execution if execution["state"] in FINAL else None
+
+    def _still(self, timeout: float | None) -> str:
+        """Where it stands, and why."""
+        words = [f"{self.id} is {self.state()} after {timeout:g} s"]
+        with contextlib.suppress(TocsinError):
+            words += self.explain()
+        return "; ".join(words)
 
     def _result(self, execution: "types.Execution") -> R:
         if execution["state"] != "succeeded":
-            raise TaskFailed(self.id, execution["state"], execution["reason"])
+            attempts = execution["attempts"]
+            detail = (attempts[-1]["detail"] if attempts else None) or {}
+            raise TaskFailed(self.id, execution["state"], execution["reason"], detail.get("trace"))
         value = execution["attempts"][-1]["result"]
-        found: R = value if self._signature is None else self._signature.result(value)
+        try:
+            found: R = value if self._signature is None else self._signature.result(value)
+        except msgspec.ValidationError as error:
+            raise TypeError(
+                f"what {self.id} returned is not of the type that its task has here: {error}"
+            ) from None
         return found
 
     def state(self) -> str:

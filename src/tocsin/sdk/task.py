@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Self, TypeVar
 
 import msgspec
@@ -34,13 +35,21 @@ class Task(Generic[P, R]):
     """A function known by a name."""
 
     def __init__(
-        self, app: "App", function: Callable[P, Any], name: str, options: Options, run: Run | None
+        self,
+        app: "App",
+        function: Callable[P, Any],
+        name: str,
+        options: Options,
+        run: Run | None,
+        *,
+        keep_result: bool = True,
     ) -> None:
         check_task_name(name, "name")
         self.app = app
         self.name = name
         self.function = function
         self.options = options
+        self.keep_result = keep_result
         self.is_async = inspect.iscoroutinefunction(function)
         self.run: Run = run or ("async" if self.is_async else "thread")
         if (self.run == "async") != self.is_async:
@@ -87,13 +96,10 @@ class Task(Generic[P, R]):
     def enqueue_many(self, calls: Iterable[Call]) -> list[Handle[R]]:
         """Enqueue many calls, 10,000 in a request. If one is refused, none of its request is written."""
         handles: list[Handle[R]] = []
-        batch: list[Call] = []
-        for call in calls:
-            batch.append(call)
-            if len(batch) == _BATCH:
-                handles += self._enqueue_batch(batch)
-                batch = []
-        return handles + (self._enqueue_batch(batch) if batch else [])
+        left = iter(calls)
+        while batch := list(islice(left, _BATCH)):
+            handles += self._enqueue_batch(batch, len(handles) // _BATCH)
+        return handles
 
     def having(
         self,
@@ -121,7 +127,12 @@ class Task(Generic[P, R]):
         }  # fmt: skip
         changed = {name: value for name, value in given.items() if value is not None}
         options = msgspec.structs.replace(self.options, **changed)
-        return type(self)(self.app, self.function, self.name, options, self.run)
+        run, keep_result = self.run, self.keep_result
+        return type(self)(self.app, self.function, self.name, options, run, keep_result=keep_result)
+
+    def kept(self, value: R) -> R | None:
+        """What is kept of what it returned."""
+        return value if self.keep_result else None
 
     def _body(self, options: Options, payload: dict[str, Any]) -> dict[str, Any]:
         return options.job({"kind": "task", "task": self.name, "payload": payload}, payload)
@@ -136,12 +147,15 @@ class Task(Generic[P, R]):
             execution = execution_text(key)
         return Handle(client, job["id"], execution, self.signature, job.get("outcome"))
 
-    def _enqueue_batch(self, batch: list[Call]) -> list[Handle[R]]:
+    def _enqueue_batch(self, batch: list[Call], number: int) -> list[Handle[R]]:
         if self.options.unique is not None or self.options.debounce is not None:
             raise Refused("a unique key needs a call of its own", field="unique")
         client = self.app.client
         bodies = [self._body(self.options, call.payload) for call in batch]
-        made = client.jobs.create_many(bodies, atomic=True, idempotency_key=self.options.idempotency_key)
+        key = self.options.idempotency_key
+        if key is not None and number > 0:  # each request is another, and so is its key
+            key = f"{key}:{number}"
+        made = client.jobs.create_many(bodies, atomic=True, idempotency_key=key)
         return [Handle(client, str(item["id"]), None, self.signature) for item in made["items"]]
 
 

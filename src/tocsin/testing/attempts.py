@@ -89,7 +89,7 @@ class Attempts:
             value = self._value(attempt, shared)
         except Exception as error:  # noqa: BLE001 - see above; what ends the test is no Exception
             return attempt.settled(settlement_of(attempt, error))
-        return attempt.settled(succeeded(claim, value))
+        return attempt.settled(succeeded(claim, task.kept(value)))
 
     def value(self, task: Task[..., Any], claim: TaskClaim) -> Any:
         """Make an attempt. What the task raises is raised."""

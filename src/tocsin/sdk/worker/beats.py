@@ -33,6 +33,8 @@ from tocsin.sdk.worker.loop_watch import LoopWatch
 from tocsin.sdk.worker.membership import Membership
 from tocsin.sdk.worker.runners import Ended, settlement_of
 
+EXIT_STRAYS: Final = 75
+"""The exit code of a worker with too many tasks that did not stop: its supervisor starts it anew."""
 _TICK: Final = 0.25
 _STRAYS_SHARE: Final = 4
 _log = logging.getLogger("tocsin.worker")
@@ -63,7 +65,7 @@ class Beats:
     @property
     def too_many_strays(self) -> bool:
         """Whether a quarter of the places is taken by what does not end."""
-        return self.strays * _STRAYS_SHARE >= max(self._hand.capacity, _STRAYS_SHARE)
+        return too_many(self.strays, self._hand.capacity)
 
     def run(self, link: Link) -> None:
         """Beat until the end."""
@@ -163,6 +165,11 @@ class Beats:
             self.strays += 1
             _log.warning("task %s did not stop: %s\n%s", attempt.claim.task, attempt.claim.id, stack)
         self.give_up(attempt, None, stack)
+
+
+def too_many(strays: int, capacity: int) -> bool:
+    """Whether so many strays are a quarter of the places, and more than none."""
+    return strays * _STRAYS_SHARE >= max(capacity, _STRAYS_SHARE)
 
 
 def release(link: Link, worker: str, unbegun: list[Attempt]) -> None:

@@ -14,6 +14,8 @@ from tocsin.domain.protocol import NewWorker, Registered
 from tocsin.sdk.worker.link import Link, persistently
 
 _TRUSTED_SHARE: Final = 0.9
+_SHOWN: Final = 300
+"""Characters of the names of tasks that are told; of more, their number."""
 _log = logging.getLogger("tocsin.worker")
 
 
@@ -81,4 +83,8 @@ class Membership:
         self._registered = answer
         self.heard(sent_at)
         self._known.set()
-        _log.info("registered as %s: %d tasks", answer.worker, len(self._new.tasks))
+        tasks = ", ".join(sorted(offer.name for offer in self._new.tasks))
+        shown = tasks if len(tasks) <= _SHOWN else f"{len(self._new.tasks)} tasks"
+        queues = ", ".join(self._new.queues)
+        words = "registered as %s: runs %s of %s, %d at once"
+        _log.info(words, answer.worker, shown, queues, self._new.capacity)

@@ -185,7 +185,7 @@ def _run_one(pipe: "Connection[Any, Any]", home: _Home, claim: TaskClaim, module
                 value = call(task, arguments, context, home.shared)
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        settlement = succeeded(claim, value)
+        settlement = succeeded(claim, task.kept(value))
     except BaseException as error:  # noqa: BLE001 - whatever a task raises is its outcome
         settlement = failed(claim, error, never, on)
     pipe.send((_ENDED, msgspec.json.encode(settlement)))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tocsin.sdk.worker.worker import EXIT_STRAYS
+from tocsin.sdk.worker.beats import EXIT_STRAYS
 
 _LOOK_EVERY: Final = 0.5
 _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})

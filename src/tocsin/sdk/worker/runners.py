@@ -77,7 +77,7 @@ class AsyncRunner:
         except BaseException as error:  # noqa: BLE001 - whatever a task raises is its outcome
             self._ended(attempt, settlement_of(attempt, error))
         else:
-            self._ended(attempt, succeeded(attempt.claim, value))
+            self._ended(attempt, succeeded(attempt.claim, attempt.task.kept(value)))
 
 
 class ThreadRunner:
@@ -143,7 +143,7 @@ class ThreadRunner:
         except BaseException as error:  # noqa: BLE001 - whatever a task raises is its outcome
             why = attempt.context.why
             return settlement_of(attempt, why if isinstance(error, Stopped) and why else error)
-        return succeeded(attempt.claim, value)
+        return succeeded(attempt.claim, attempt.task.kept(value))
 
 
 def settlement_of(attempt: Attempt, error: BaseException) -> TaskSettlement:

@@ -16,7 +16,7 @@ import signal
 import threading
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import tocsin
 from tocsin.domain.errors import NotFound, Refused, TocsinError, Unauthorized, Unavailable
@@ -35,25 +35,27 @@ from tocsin.sdk.client.core import Gone
 from tocsin.sdk.depends import Shared
 from tocsin.sdk.outcomes import ClaimLost
 from tocsin.sdk.worker.attempt import Attempt
-from tocsin.sdk.worker.beats import Beats, release
+from tocsin.sdk.worker.beats import EXIT_STRAYS, Beats, release
 from tocsin.sdk.worker.hand import Hand
 from tocsin.sdk.worker.link import Link, persistently
 from tocsin.sdk.worker.loop_watch import LoopWatch
 from tocsin.sdk.worker.membership import Membership
 from tocsin.sdk.worker.processes import ProcessRunner
 from tocsin.sdk.worker.runners import AsyncRunner, Runner, ThreadRunner
+from tocsin.sdk.worker.telling import Telling
 
 if TYPE_CHECKING:
     from tocsin.sdk.app import App
 
-EXIT_STRAYS: Final = 75
-"""The exit code of a worker with too many tasks that did not stop: its supervisor starts it anew."""
+EXIT_AT_ONCE: Final = 130
+"""The exit code of a worker that was told a third time to end."""
 _WAIT_MS: Final = 20_000
 _SETTLING: Final = 25.0
 """Seconds for telling what became of attempts, at the end."""
 _POKE_AHEAD: Final = 1_000_000
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
+_SIGNALS_UNTIL_NOW: Final = 3
 _log = logging.getLogger("tocsin.worker")
 
 
@@ -66,7 +68,7 @@ class Worker:
         *,
         concurrency: int,
         processes: int,
-        queues: tuple[str, ...],
+        queues: tuple[str, ...] | None,
         name: str | None,
         revision: str | None,
         lease: str,
@@ -78,12 +80,14 @@ class Worker:
         offers = [TaskOffer(task) for task in app.tasks]
         who = name or f"{platform.node()}:{os.getpid()}"
         sdk = f"python {tocsin.__version__}"
+        queues = queues or app.queues
         revision = revision or os.environ.get("TOCSIN_REVISION")
         new = NewWorker(who, offers, app.name, revision, sdk, 1, queues, concurrency, lease)
         self._hand = Hand(concurrency)
         self._over = threading.Event()
         self._membership = Membership(new, self._over)
         self._shared = Shared()
+        self._telling = Telling()
         self._state: object = None
         self._living = contextlib.AsyncExitStack()
         self._seq = 0
@@ -144,7 +148,7 @@ class Worker:
     async def _serve(self) -> int:
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self._signalled)
+            signal.signal(number, self._signalled)
         async with self:
             await self.ended.wait()
         if self.failure is not None:
@@ -284,6 +288,8 @@ class Worker:
             self._runners[attempt.task.run].start(attempt)
 
     def _ended(self, attempt: Attempt, settlement: TaskSettlement) -> None:
+        if not attempt.given_up and not attempt.lost:
+            self._telling.ended(attempt, settlement)
         self._start(self._hand.end(attempt, settlement))
 
     def _note_settled(self, settled: list[Settled], batch: list[TaskSettlement]) -> None:
@@ -302,10 +308,23 @@ class Worker:
             self._over.set()
         self._loop.call_soon_threadsafe(self.ended.set)
 
-    def _signalled(self) -> None:
-        if self._signals > 0:  # the second signal: now
-            self._grace = 0.0
+    def _signalled(self, *_: Any) -> None:
+        """Asked to end by a signal. Not told to the event loop, which a task may block; and not done here,
+        where the main thread may hold any lock."""
         self._signals += 1
+        if self._signals >= _SIGNALS_UNTIL_NOW:
+            os._exit(EXIT_AT_ONCE)
+        threading.Thread(target=self._end, args=(self._signals,), daemon=True).start()
+
+    def _end(self, signals: int) -> None:
+        if signals == 1:
+            words = "ends: takes no more tasks; %d that run may take %g s. Once more: they are given up"
+            _log.info(words, self._hand.running, self._grace)
+        else:
+            _log.warning(
+                "gives up %d tasks that run. Once more: ends without another word", self._hand.running
+            )
+            self._grace = 0.0
         self._begin_drain()
 
     def _fail(self, error: TocsinError) -> None:
