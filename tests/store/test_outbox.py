@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -14,6 +15,7 @@ from tests.support.postgres import Cluster
 from tocsin import App, Outbox, Unavailable
 from tocsin.cli.outbox import outbox as command
 from tocsin.domain.errors import Refused
+from tocsin.sdk import outbox as sdk_outbox
 from tocsin.sdk.outbox import Relay, install
 from tocsin.testing.sandbox import Sandbox
 
@@ -122,6 +124,82 @@ def test_what_is_refused_stays_with_its_reason_and_holds_up_nothing(dsn: str, sa
     assert (row, "queue" in refused or "name" in refused) == ("0", True)
     connection.close()
     assert orders(sandbox) == [1]
+
+
+class Jobs:
+    """Stands for the API: takes rows by what they say, and notes under which keys they came."""
+
+    def __init__(self) -> None:
+        self.keys: list[tuple[str, int]] = []
+        self.taken: list[int] = []
+        self.full = False
+
+    def create_many(self, jobs: list[Any], *, idempotency_key: str) -> dict[str, Any]:
+        self.keys.append((idempotency_key, len(jobs)))
+        if any(job["target"]["payload"]["order"] < 0 for job in jobs):
+            raise Refused("a payload that nobody can read")
+        return {"complete": True, "items": [self._item(place, job) for place, job in enumerate(jobs)]}
+
+    def create(self, *, idempotency_key: str, **job: Any) -> None:
+        answer = self.create_many([job], idempotency_key=idempotency_key)
+        if "problem" in answer["items"][0]:
+            raise Refused(answer["items"][0]["problem"]["detail"])
+
+    def _item(self, place: int, job: Any) -> dict[str, Any]:
+        order = job["target"]["payload"]["order"]
+        if self.full and order > 1:
+            return {"index": place, "problem": {"status": 409, "detail": "no room"}}
+        self.taken.append(order)
+        return {"index": place, "id": f"job_{order}"}
+
+
+class Desk:
+    """An outbox with these orders in it, and a relay to an API that a test plays."""
+
+    def __init__(self, orders: list[int]) -> None:
+        self.connection = sqlite3.connect(":memory:")
+        self.connection.execute(sdk_outbox._CREATE)
+        for order in orders:
+            Outbox().enqueue(self.connection, pack, order)
+        self.jobs = Jobs()
+        self.relay = Relay(self.connection, SimpleNamespace(jobs=self.jobs))  # type: ignore[arg-type]
+
+    def left(self) -> list[tuple[Any, ...]]:
+        return self.connection.execute("SELECT batch, refused FROM tocsin_outbox ORDER BY id").fetchall()
+
+
+def test_what_the_server_has_no_room_for_now_is_sent_again_later_and_the_rest_is_over() -> None:
+    desk = Desk([1, 2, 3])
+    desk.jobs.full = True
+    with pytest.raises(Unavailable, match="2 are sent again later: no room"):
+        desk.relay.run_once()
+    assert desk.left() == [(None, None)] * 2
+    desk.jobs.full = False
+    assert desk.relay.run_once() == 2
+    assert (sorted(desk.jobs.taken), desk.left()) == ([1, 2, 3], [])
+
+
+def test_a_row_for_which_a_whole_request_is_refused_is_found_and_the_others_are_sent() -> None:
+    desk = Desk([1, -1, 2])
+    assert [desk.relay.run_once() for _ in range(2)] == [3, 0]
+    assert sorted(desk.jobs.taken) == [1, 2]
+    assert desk.left() == [(None, "a payload that nobody can read")]
+
+
+def test_large_rows_go_in_several_requests_and_in_the_same_ones_when_they_are_sent_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    desk = Desk([1, 2, 3, 4, 5])
+    monkeypatch.setattr(sdk_outbox, "_PART", 100)  # bytes, of rows of about fifty
+    settle = desk.relay._settle
+    desk.relay._settle = lambda *_: None  # type: ignore[method-assign]
+    desk.relay.run_once()
+    desk.relay._settle = settle  # type: ignore[method-assign]
+    desk.relay.run_once()
+    first, again = desk.jobs.keys[: len(desk.jobs.keys) // 2], desk.jobs.keys[len(desk.jobs.keys) // 2 :]
+    assert len(first) > 1
+    assert (sum(number for _, number in first), first) == (5, again)
+    assert desk.left() == []
 
 
 def test_a_session_of_sqlalchemy_has_an_outbox_too(tmp_path: Path) -> None:

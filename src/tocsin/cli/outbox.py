@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from tocsin.domain.errors import TocsinError, Unavailable
+from tocsin.domain.errors import TocsinError
 from tocsin.sdk.client.sync import Client
 from tocsin.sdk.outbox import Relay
 from tocsin.sdk.outbox import install as install_table
@@ -74,12 +74,12 @@ def _empty(made: Relay) -> None:
 
 
 def _go_on(made: Relay, every: float) -> None:
-    """For ever. While the server is away, rows wait where they are."""
+    """For ever. While the server is away, or wants nothing of us, rows wait where they are."""
     pause, waiting = every, threading.Event()
     while True:
         try:
             pause = 0.0 if made.run_once() else every
-        except Unavailable as error:
+        except TocsinError as error:
             pause = min(max(2 * pause, every), _LONGEST_PAUSE)
             click.echo(f"{error}; tried again in {pause:.0f} s", err=True)
         waiting.wait(pause)

@@ -3,19 +3,20 @@
 The application inserts a row in its own transaction (`Outbox.enqueue`). A relay reads rows in the order of
 their ids, sends them in batches, and deletes what was accepted. Before a batch is sent its name is written to
 its rows, so a relay that was killed sends the very same batch again, under the same idempotency key: at least
-once on the wire, once in Tocsin. What the API refuses stays, with the reason, and holds up nothing.
+once on the wire, once in Tocsin. What the API refuses stays, with the reason, and holds up nothing. What it
+has no room for now is sent again later.
 """
 
 import importlib
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, Protocol
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import msgspec
 
-from tocsin.domain.errors import Refused, Unavailable
+from tocsin.domain.errors import Refused, Unauthorized, Unavailable
 from tocsin.domain.ids import new_job_id
 from tocsin.domain.instant import SECOND, format_instant, parse_span
 from tocsin.sdk.task import NamedTask, Task
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 BATCH: Final = 1000
+_PART: Final = 8 * 1024 * 1024
+"""About how many bytes one request has."""
+_LATER: Final = frozenset({408, 409, 429, 503})
+"""Statuses of what may be accepted another time."""
 _TABLE: Final = "tocsin_outbox"
 _CREATE: Final = (
     f"CREATE TABLE IF NOT EXISTS {_TABLE} (id varchar(36) PRIMARY KEY, task varchar(128) NOT NULL, payload text NOT NULL,"
@@ -37,6 +42,7 @@ _STRANDED: Final = f"SELECT batch FROM {_TABLE} WHERE batch IS NOT NULL ORDER BY
 _FRESH: Final = f"SELECT id FROM {_TABLE} WHERE batch IS NULL AND refused IS NULL ORDER BY id LIMIT {BATCH}"  # noqa: S608
 _MARK: Final = f"UPDATE {_TABLE} SET batch = ? WHERE id = ?"  # noqa: S608
 _READ: Final = f"SELECT id, task, payload, options FROM {_TABLE} WHERE batch = ? ORDER BY id"  # noqa: S608
+_FREE: Final = f"UPDATE {_TABLE} SET batch = NULL WHERE id = ?"  # noqa: S608
 _DELETE: Final = f"DELETE FROM {_TABLE} WHERE id = ?"  # noqa: S608
 _REFUSE: Final = f"UPDATE {_TABLE} SET batch = NULL, refused = ? WHERE id = ?"  # noqa: S608
 _ALONE: Final = ("unique", "debounce")
@@ -82,6 +88,13 @@ class Database(Protocol):
     def commit(self) -> None: ...
 
     def rollback(self) -> None: ...
+
+
+class _Problem(NamedTuple):
+    """Why a row was not accepted."""
+
+    status: int
+    detail: str
 
 
 class Relay:
@@ -135,36 +148,59 @@ class Relay:
         self._connection.commit()
         return batch if fresh else None
 
-    def _send(self, batch: str, rows: Sequence[Sequence[str]]) -> dict[str, str | None]:
+    def _send(self, batch: str, rows: Sequence[Sequence[str]]) -> "dict[str, _Problem | None]":
         """What was wrong with each row; None if it was accepted."""
         bodies = {row[0]: _body(*row[1:]) for row in rows}
         alone = [row for row, body in bodies.items() if any(name in body for name in _ALONE)]
-        fates: dict[str, str | None] = {row: self._send_one(row, bodies.pop(row)) for row in alone}
-        if bodies:
-            answer = self._client.jobs.create_many(list(bodies.values()), idempotency_key=batch)
-            if not answer["complete"]:
-                raise Unavailable("the batch broke off; it is sent once more")
-            names = list(bodies)
-            for item in answer["items"]:
-                problem = item.get("problem")
-                fates[names[item["index"]]] = None if problem is None else str(problem["detail"])
+        fates = {row: self._send_one(row, bodies.pop(row)) for row in alone}
+        sizes = {row: len(payload) + len(options) for row, _, payload, options in rows}
+        for number, part in enumerate(_parts(list(bodies), sizes)):
+            key = f"{batch}:{number}" if number else batch
+            fates |= self._send_part(key, {row: bodies[row] for row in part})
         return fates
 
-    def _send_one(self, row: str, body: Mapping[str, Any]) -> str | None:
+    def _send_part(self, key: str, bodies: Mapping[str, Mapping[str, Any]]) -> "dict[str, _Problem | None]":
+        try:
+            answer = self._client.jobs.create_many(list(bodies.values()), idempotency_key=key)
+        except Unauthorized:
+            raise
+        except Refused as error:
+            if error.status in _LATER:
+                raise Unavailable(error.detail) from error
+            # Nothing of it was accepted. One of them is to blame, and by itself it is told so.
+            return {row: self._send_one(row, body) for row, body in bodies.items()}
+        if not answer["complete"]:
+            raise Unavailable("the batch broke off; it is sent once more")
+        names = list(bodies)
+        fates: dict[str, _Problem | None] = dict.fromkeys(names)
+        for item in answer["items"]:
+            if (problem := item.get("problem")) is not None:
+                fates[names[item["index"]]] = _Problem(problem["status"], str(problem["detail"]))
+        return fates
+
+    def _send_one(self, row: str, body: Mapping[str, Any]) -> "_Problem | None":
         try:
             self._client.jobs.create(**body, idempotency_key=row)
+        except Unauthorized:
+            raise
         except Refused as error:
-            return error.detail
+            return _Problem(error.status, error.detail)
         return None
 
-    def _settle(self, rows: Sequence[Sequence[str]], fates: Mapping[str, str | None]) -> None:
+    def _settle(self, rows: Sequence[Sequence[str]], fates: "Mapping[str, _Problem | None]") -> None:
+        later: list[str] = []
         for row, *_ in rows:
             problem = fates[row]
             if problem is None:
                 self._run(_DELETE, row)
+            elif problem.status in _LATER:
+                self._run(_FREE, row)  # it was not created, and goes with another batch
+                later.append(problem.detail)
             else:
-                self._run(_REFUSE, problem, row)
+                self._run(_REFUSE, problem.detail, row)
         self._connection.commit()
+        if later:
+            raise Unavailable(f"{len(later)} are sent again later: {later[0]}")
 
     def _run(self, statement: str, *values: Any) -> list[Any]:
         cursor = self._connection.cursor()
@@ -173,6 +209,20 @@ class Relay:
             return list(cursor.fetchall()) if cursor.description else []
         finally:
             cursor.close()
+
+
+def _parts(rows: Sequence[str], sizes: Mapping[str, int]) -> Iterator[list[str]]:
+    """Rows in requests of bounded size; the same rows come in the same parts each time."""
+    part: list[str] = []
+    size = 0
+    for row in rows:
+        if part and size + sizes[row] > _PART:
+            yield part
+            part, size = [], 0
+        part.append(row)
+        size += sizes[row]
+    if part:
+        yield part
 
 
 def install(dsn: str) -> None:
