@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from tocsin.archive.objects import check_archive
 from tocsin.domain.errors import Refused
 from tocsin.domain.limits import Count, Rate, TenantLimits, check_limits
 from tocsin.domain.script_target import ScriptRules, check_interpreters
@@ -87,6 +88,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Whole days of history kept."""
     audit_days: int = 365
     """Whole days of the audit log kept."""
+    archive: str | None = None
+    """Where old days of both go before they are dropped: a directory, or s3://bucket/prefix."""
+    archive_endpoint: str | None = None
+    """Where that bucket is, if not at Amazon."""
     drain_timeout: float = 25.0
     """Seconds that running calls may take to finish after SIGTERM."""
     statement_timeout: float = 15.0
@@ -215,6 +220,7 @@ def _check(settings: Settings) -> None:
     check_interpreters(settings.script_interpreters, "TOCSIN_SCRIPT_INTERPRETERS")
     for text in settings.name_servers:
         _check_name_server(text)
+    check_archive(settings.archive, settings.archive_endpoint)
     for name, begins in _URLS.items():
         if (url := getattr(settings, name)) and not url.startswith(begins):
             raise Refused(f"the URL begins with {begins[0]}", field=_PREFIX + name.upper())

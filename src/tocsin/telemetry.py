@@ -107,6 +107,12 @@ class Telemetry:
             "leases_taken", "Shard leases taken, after their owner gave them back or was lost", "after"
         )
         self.leases_lost = self._counter("leases_lost", "Shard leases that expired before they were renewed")
+        self.archived_rows = self._counter(
+            "archived_rows", "Rows that were copied into the archive and read back, by table", "table"
+        )
+        self.archive_failed = self._counter(
+            "archive_failed", "Pieces that could not be archived, and are tried again"
+        )
         self.created = self._counter("jobs_created", "Jobs created")
         self.requests = self._counter("http_requests", "API requests, by status", "status")
         self.shards_held = self._gauge("scheduler", "shards_held", "Shard leases held")

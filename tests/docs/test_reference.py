@@ -133,10 +133,11 @@ def test_every_dependency_is_documented_with_a_reason() -> None:
         "To run the server": project["project"]["optional-dependencies"]["server"],
         "To call gRPC": project["project"]["optional-dependencies"]["grpc"],
         "To send traces": project["project"]["optional-dependencies"]["otel"],
+        "To archive history": project["project"]["optional-dependencies"]["archive"],
         "To publish messages": [
             entry
             for extra, entries in project["project"]["optional-dependencies"].items()
-            if extra not in ("server", "grpc", "otel")
+            if extra not in ("server", "grpc", "otel", "archive")
             for entry in entries
         ],
         "To develop": project["dependency-groups"]["dev"],

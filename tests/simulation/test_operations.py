@@ -22,7 +22,8 @@ from tocsin.domain.policy import Policies, Retry
 from tocsin.failpoints import Failpoints
 from tocsin.scheduler.operations import Operations
 from tocsin.store.acting import Acting
-from tocsin.store.execution_listing import ExecutionFilter, select_executions
+from tocsin.store.execution_filter import ExecutionFilter
+from tocsin.store.execution_listing import select_executions
 from tocsin.store.job_listing import JobFilter, select_jobs
 from tocsin.store.operations import NewOperation, OperationStore, named_jobs
 

@@ -26,7 +26,8 @@ from tocsin.store.acting import Acting
 from tocsin.store.control.cancelling import Cancelling
 from tocsin.store.control.firing import Firing
 from tocsin.store.control.pausing import Pausing
-from tocsin.store.execution_listing import ExecutionFilter, select_executions
+from tocsin.store.execution_filter import ExecutionFilter
+from tocsin.store.execution_listing import select_executions
 from tocsin.store.executions import ExecutionStore
 from tocsin.store.job_listing import JobFilter, select_jobs
 from tocsin.store.operations import NewOperation, OperationStore

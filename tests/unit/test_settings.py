@@ -83,6 +83,8 @@ def test_a_value_of_the_wrong_type_is_refused_by_its_variable(
         ("CONCURRENCY", "0"), ("HISTORY_DAYS", "-1"), ("STATEMENT_TIMEOUT", "0"), ("LOG_FORMAT", "xml"),
         ("LOG_LEVEL", "loud"), ("ALLOW_NETWORKS", "10.0.0.0/99"), ("NAME_SERVERS", "dns.test"),
         ("NAME_SERVERS", "10.0.0.2:0"), ("NAME_SERVERS", "10.0.0.2,:53"),
+        ("ARCHIVE", "archive"), ("ARCHIVE", "ftp://host/x"), ("ARCHIVE", "s3://"), ("ARCHIVE", "s3://key@bucket"),
+        ("ARCHIVE_ENDPOINT", "https://s3.test"),
     ],
 )  # fmt: skip
 def test_a_value_that_makes_no_sense_is_refused_by_its_variable(

@@ -289,6 +289,7 @@ export interface CancelledExecution {
   fire_until: string | null;
   fire_count: number;
   discarded_at: string | null;
+  archived: boolean;
   progress: Progress | null;
   attempts: Array<AttemptView>;
   answer: CancelResult;
@@ -528,6 +529,7 @@ export interface Execution {
   fire_until: string | null;
   fire_count: number;
   discarded_at: string | null;
+  archived: boolean;
   progress: Progress | null;
   attempts: Array<AttemptView>;
 }

@@ -15,6 +15,7 @@ from tocsin.api.pulse import Pulse
 from tocsin.api.quota import PendingJobs
 from tocsin.api.throttle import Throttle
 from tocsin.api.trials import Trials
+from tocsin.archive.work import Place
 from tocsin.clock import Clock
 from tocsin.db.pool import Database
 from tocsin.db.readiness import Readiness
@@ -25,6 +26,7 @@ from tocsin.domain.script_target import ScriptRules
 from tocsin.domain.sealing import SecretBox
 from tocsin.settings import Shown
 from tocsin.store.alerts import AlertStore
+from tocsin.store.archived_executions import ArchivedExecutions
 from tocsin.store.audit import AuditStore
 from tocsin.store.backfills import BackfillStore
 from tocsin.store.calendars import CalendarStore
@@ -137,6 +139,8 @@ class Context(msgspec.Struct, frozen=True):
     trials: Trials
     logins: LoginStore
     gateway: Gateway | None = None
+    archived: ArchivedExecutions | None = None
+    """Executions of days that left the database; None without an archive."""
     wall: str | None = None
     """Why row-level security does not protect this process, if it does not."""
     echo: bool = False
@@ -171,12 +175,14 @@ def make_context(
     settings: Sequence[Shown] = (),
     gateway: Gateway | None = None,
     callers: Mapping[str, Caller] | None = None,
+    archive: Place | None = None,
 ) -> Context:
     """Everything over one database. `operator` is a way into it that sees all tenants, if `database` does
     not; `patience` is how many seconds a creation waits in line."""
     operator, stats = operator or database, StatsStore(database)
     operations, leases = OperationStore(database), LeaseStore(database, lease_ttl)
     jobs, tenants, sessions = JobStore(database), TenantStore(operator), SessionStore(operator)
+    archived = None if archive is None else ArchivedExecutions(database, archive)
     authenticator = Authenticator(KeyStore(database), tenants, clock, defaults or TenantLimits(), sessions)
     return Context(
         database,
@@ -197,7 +203,7 @@ def make_context(
         AlertStore(database),
         BackfillStore(database),
         ExecutionStore(database),
-        ExecutionListing(database),
+        ExecutionListing(database, archived),
         DeadLetterStore(database),
         operations,
         QueueStore(database),
@@ -234,6 +240,7 @@ def make_context(
         Trials(callers or {}, clock),
         LoginStore(operator, horizon, defaults or TenantLimits()),
         gateway,
+        archived,
         wall,
         echo,
         scripts,

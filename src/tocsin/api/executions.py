@@ -24,7 +24,7 @@ from tocsin.domain.lifecycle import FINAL, LIVE, State
 from tocsin.domain.waits import LATE, Held
 from tocsin.domain.waits import Reason as Waits
 from tocsin.domain.written import SpanText
-from tocsin.store.execution_listing import ExecutionFilter, Place
+from tocsin.store.execution_filter import ExecutionFilter, Place
 from tocsin.store.job_listing import JobFilter
 from tocsin.store.repeats import First, Once
 
@@ -58,7 +58,7 @@ async def show(call: Call) -> wire.Execution:
     seconds = parse_span(wait, "wait") / SECOND
     if not 0 <= seconds <= _LONGEST_WAIT:
         raise Refused(f"wait is at most {_LONGEST_WAIT}s", field="wait")
-    await call.context.executions.get(call.caller.tenant_id, key)
+    await found(call, key)
     await call.context.ends.wait(key, seconds)
     with patient_for(_PATIENCE):
         return await view(call, key)
@@ -67,7 +67,7 @@ async def show(call: Call) -> wire.Execution:
 async def logs(call: Call) -> wire.LogPage:
     """What its attempts logged, in order."""
     key, limit = key_of(call), call.limit()
-    await call.context.executions.get(call.caller.tenant_id, key)
+    await found(call, key)
     after = decode_cursor(call.query.get("cursor"), tuple[CursorNumber, CursorNumber]) or (0, 0)
     rows = await call.context.logs.read(
         call.caller.tenant_id, key, (min(after[0], 32767), min(after[1], 2**31 - 1)), limit
@@ -84,7 +84,11 @@ async def cancel(call: Call) -> wire.CancelledExecution:
     """
     key, tenant_id = key_of(call), call.caller.tenant_id
     reason = call.reason() or "cancelled by a user"
-    done = await call.context.executions.cancel(tenant_id, key, reason)
+    try:
+        done = await call.context.executions.cancel(tenant_id, key, reason)
+    except NotFound:
+        await _refuse_archived(call, key, "cancelled")
+        raise
     ended = done.row if done.row["state"] in FINAL else await _row_now(call, key)
     return wire.cancelled_view(done.row, done.answer, ended)
 
@@ -94,7 +98,11 @@ async def retry(call: Call) -> Any:
     key = key_of(call)
 
     async def act(once: Once | None) -> wire.Execution:
-        await call.context.executions.retry(call.caller.tenant_id, key, once=once)
+        try:
+            await call.context.executions.retry(call.caller.tenant_id, key, once=once)
+        except NotFound:
+            await _refuse_archived(call, key, "retried")
+            raise
         return await view(call, key)
 
     return await carried_out_once(call, "retry", act, lambda _: view(call, key))
@@ -105,7 +113,7 @@ async def rerun(call: Call) -> Any:
     key, tenant_id = key_of(call), call.caller.tenant_id
 
     async def act(once: Once | None) -> wire.Execution:
-        row = await call.context.executions.get(tenant_id, key)
+        row = await found(call, key)
         if row["state"] in LIVE:
             raise Conflict(f"cannot run an execution again that is {row['state']}")
         now = call.context.clock.now()
@@ -122,7 +130,7 @@ async def rerun(call: Call) -> Any:
 async def explain_execution(call: Call) -> wire.Explanation:
     """Why it is where it is."""
     executions, tenant_id = call.context.executions, call.caller.tenant_id
-    row = await executions.get(tenant_id, key_of(call))
+    row = await found(call, key_of(call))
     around = Surroundings()
     if row["state"] == State.QUEUED:
         around = await executions.surroundings(tenant_id, row["queue"], row["route"])
@@ -143,8 +151,8 @@ async def page(call: Call, state: State | None, *, dead_letters: bool = False) -
     limit, where = call.limit(), await filter_of(call, state, kept_only=dead_letters)
     place = decode_cursor(call.query.get("cursor"), wire.ExecutionPlace)
     after = Place(*place) if place else None
-    found = await call.context.execution_listing.page(call.caller.tenant_id, where, after, limit)
-    rows, cursor = found.rows, None if found.next is None else encode_cursor(found.next)
+    listed = await call.context.execution_listing.page(call.caller.tenant_id, where, after, limit)
+    rows, cursor = listed.rows, None if listed.next is None else encode_cursor(listed.next)
     names = await call.context.jobs.names(call.caller.tenant_id, {row["job_id"] for row in rows})
 
     def view(row: Any) -> wire.Execution:
@@ -215,10 +223,31 @@ async def _row_now(call: Call, key: ExecutionKey) -> Any:
 
 async def view(call: Call, key: ExecutionKey) -> wire.Execution:
     """An execution with its attempts, as it stands now."""
-    row = await call.context.executions.get(call.caller.tenant_id, key)
+    row = await found(call, key)
     names = await call.context.jobs.names(call.caller.tenant_id, {key.job_id})
-    result = await call.context.executions.result(call.caller.tenant_id, key) if row["has_result"] else None
+    result = row.get("result")
+    if row["has_result"] and result is None:
+        result = await call.context.executions.result(call.caller.tenant_id, key)
     return wire.execution_view(row, names.get(key.job_id), attempts=True, result=result)
+
+
+async def found(call: Call, key: ExecutionKey) -> Any:
+    """An execution, in the database or in the archive."""
+    tenant_id, archived = call.caller.tenant_id, call.context.archived
+    try:
+        return await call.context.executions.get(tenant_id, key)
+    except NotFound:
+        row = None if archived is None else await archived.get(tenant_id, key)
+        if row is None:
+            raise
+        return row
+
+
+async def _refuse_archived(call: Call, key: ExecutionKey, done: str) -> None:
+    """An execution that left the database can be seen, and nothing else."""
+    archived = call.context.archived
+    if archived is not None and await archived.get(call.caller.tenant_id, key) is not None:
+        raise Conflict(f"an archived execution cannot be {done}; it can be run again as a new one")
 
 
 def key_of(call: Call) -> ExecutionKey:

@@ -11,7 +11,8 @@ from tocsin.domain.instant import Instant, parse_instant, parse_span
 from tocsin.domain.job import MAX_NAME, MAX_TAG, check_text
 from tocsin.domain.lifecycle import State
 from tocsin.domain.operation import Of
-from tocsin.store.execution_listing import ExecutionFilter, select_executions
+from tocsin.store.execution_filter import ExecutionFilter
+from tocsin.store.execution_listing import select_executions
 from tocsin.store.job_listing import JobFilter, select_jobs
 from tocsin.store.operations import named_executions, named_jobs
 from tocsin.store.selection import Selection

@@ -16,6 +16,7 @@ from tocsin.db.wall import open_walled
 from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Unavailable
 from tocsin.roles.addresses import address_policy, doors
+from tocsin.roles.archive import place_of
 from tocsin.roles.callers import make_callers
 from tocsin.roles.joining import Membership
 from tocsin.roles.process import Process
@@ -127,4 +128,5 @@ async def _context(process: Process, member: Membership, gateway: GatewayParts |
         settings=shown(settings),
         gateway=gateway.gateway if gateway else None,
         callers=make_callers(process, member.database),
+        archive=place_of(settings),
     )

@@ -16,6 +16,7 @@ from tocsin.queue.holder import Holder
 from tocsin.queue.queue import open_queue
 from tocsin.queue.reclaiming.reclaiming import Reclaiming
 from tocsin.queue.slots.healing import Healing
+from tocsin.roles.archive import archived_days, make_archiver, place_of
 from tocsin.roles.callers import make_callers
 from tocsin.roles.joining import Membership
 from tocsin.roles.process import Process
@@ -100,7 +101,11 @@ def scheduler_loops(process: Process, member: Membership, leases: Leases) -> lis
             process.clock,
         ),
         Retention(
-            HistoryStore(database), member.lease_store, leases, settings.history_days, settings.audit_days
+            HistoryStore(database, archived_days(process, database)),
+            member.lease_store,
+            leases,
+            settings.history_days,
+            settings.audit_days,
         ),
     ]
     housekeeping: list[Any] = [
@@ -110,6 +115,8 @@ def scheduler_loops(process: Process, member: Membership, leases: Leases) -> lis
             ForgettingStore(database, settings.history_days, settings.audit_days), leases, process.clock
         ),
     ]
+    if (place := place_of(settings)) is not None:
+        housekeeping.append(make_archiver(process, database, leases, place))
     return [
         planning,
         backfilling,

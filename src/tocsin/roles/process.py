@@ -52,6 +52,7 @@ class Process:
     def __init__(self, settings: Settings, roles: Sequence[str], url: str) -> None:
         self.settings = settings
         self.roles = roles
+        self.url = url
         self.presence = Presence(url)
         self.clock = DatabaseClock()
         self.name = f"{platform.node()}:{os.getpid()}"

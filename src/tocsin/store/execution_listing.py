@@ -5,25 +5,28 @@ History is read in the order of its ends. Some conditions have an index in that 
 along a walk over 30,000 rows at most, so that a page takes a bounded time however much ended. A page may
 therefore be short although there is more, and then says from where to go on. Of a range of fire times those
 that ended within seconds of it come first.
+
+Where there is an archive, a page that was asked for by a range or a cursor goes on in days that left the
+database; one that was not ends where they begin, and says so.
 """
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
-from uuid import UUID
-
-import msgspec
 
 from tocsin.db.conditions import Conditions, containing
 from tocsin.db.pool import Database, Record
 from tocsin.domain.cells import CELL
 from tocsin.domain.instant import SECOND, Instant, Span
 from tocsin.domain.lifecycle import FINAL, LIVE, State
+from tocsin.store.archived_executions import ArchivedExecutions
+from tocsin.store.archived_pages import ArchivedStretch, go_on
+from tocsin.store.execution_filter import ExecutionFilter, ExecutionPage, Place
 from tocsin.store.job_listing import COUNT_SECONDS, WALK
 from tocsin.store.selection import Selection
 from tocsin.store.statements import sql
 
-Rows: TypeAlias = list[Record]
+Rows: TypeAlias = list[Any]
 Stretch: TypeAlias = tuple[Instant | None, Instant | None]
 """A part of history, from one end to before another."""
 _SOON: Final = 10 * SECOND
@@ -31,56 +34,12 @@ _NOTHING: Final = "SELECT NULL::uuid AS job_id, NULL::timestamptz AS fire_at, NU
 _ORDER: Final = "h.finished_at DESC, h.job_id DESC, h.fire_at DESC"
 
 
-class ExecutionFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a listing is narrowed to. The range is of fire times; it includes its start and excludes its
-    end."""
-
-    state: State | None = None
-    queue: str | None = None
-    job_id: UUID | None = None
-    fire_from: Instant | None = None
-    fire_to: Instant | None = None
-    min_lag: Span | None = None
-    error: str | None = None
-    job_ids: tuple[UUID, ...] | None = None
-    """Only executions of these jobs: those that a name or tag was found to mean."""
-    node_id: int | None = None
-    fingerprint: str | None = None
-    cause: str | None = None
-    finished_from: Instant | None = None
-    """Of history only, and so is `finished_to`; live ones are left out by `over`."""
-    finished_to: Instant | None = None
-    over: bool = False
-    """Without live ones."""
-    kept_only: bool = False
-    """Without dead ones that somebody gave up."""
-
-    @property
-    def may_be_live(self) -> bool:
-        """Whether live executions can match; errors are known of what is over."""
-        return not self.over and self.state not in FINAL and self.error is None and self.fingerprint is None
-
-
-class Place(msgspec.Struct, frozen=True, array_like=True):
-    """Where a page of the listing ended: among the live ones (no finish time) or in history."""
-
-    job_id: UUID
-    fire_at: Instant
-    finished_at: Instant | None = None
-
-
-class ExecutionPage(msgspec.Struct, frozen=True):
-    """Executions, and where the next page begins if there may be one."""
-
-    rows: Rows
-    next: Place | None
-
-
 class ExecutionListing:
     """Executions of all tenants; every method names the tenant it acts for."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, archived: ArchivedExecutions | None = None) -> None:
         self._database = database
+        self._archived = archived
 
     async def page(
         self, tenant_id: int, where: ExecutionFilter, after: Place | None, limit: int
@@ -99,10 +58,15 @@ class ExecutionListing:
         self, rows: Rows, tenant_id: int, where: ExecutionFilter, after: Place | None, limit: int
     ) -> ExecutionPage:
         """A page that is filled up from history."""
+        rows = [*rows]
         for stretch in _stretches(where, after):
             if len(rows) < limit:
                 ordered = _ordered(tenant_id, where, after, stretch)
                 found, end = await self._finished(ordered, where, limit - len(rows))
+                if self._archived is not None and not where.kept_only:
+                    page = ExecutionPage(found, end)
+                    wanted = ArchivedStretch(tenant_id, where, after, *stretch)
+                    found, end = await go_on(self._archived, wanted, page, limit - len(rows))
                 rows += found
                 if len(rows) < limit and end is not None:
                     return ExecutionPage(rows, end)

@@ -6,6 +6,8 @@ backup does, is in the way of both; everything that settles would then stand in 
 waited for no longer than a settlement may be held up, and `Unavailable` says: not now, come again in some
 minutes. Nothing here is urgent, because a row whose day is missing goes into the default partition, and moves
 when its day is made.
+
+Where there is an archive, a day of what is archived is dropped by `archived_days`, or waits.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,8 +16,10 @@ from typing import Final
 
 import structlog
 
+from tocsin.archive.tables import TABLES, Table
 from tocsin.db.pool import Database, DatabaseError
 from tocsin.domain.instant import DAY, Instant, to_datetime
+from tocsin.store.archived_days import ArchivedDays
 
 _KEY_OF: Final = {"history": "finished_at", "audit": "at", "attempt_logs": "at"}
 _DAYS_AHEAD: Final = 7
@@ -34,8 +38,10 @@ _log = structlog.get_logger()
 class HistoryStore:
     """Partitions of the append-only tables."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, archived: ArchivedDays | None = None) -> None:
+        """`archived`: what drops the days of archived tables, once they are in the archive."""
         self._database = database
+        self._archived = archived
 
     async def make_partitions(self, now: Instant) -> int:
         """Make sure that today, the coming days, yesterday, and days of which there are rows already have
@@ -54,14 +60,26 @@ class HistoryStore:
         old = [day for day in await self._days(table) if day < horizon]
         if table == "history":
             old = await self._walked(old, horizon)
+        if self._archived is not None and table in TABLES:
+            return await self._drop_archived(self._archived, TABLES[table], old, horizon)
         for day in old:
-            overdue = day < horizon - _OVERDUE
-            await self._drop(
-                _partition(table, day), _LOCK_TIMEOUT_WHEN_OVERDUE_MS if overdue else _LOCK_TIMEOUT_MS
-            )
+            await self._drop(_partition(table, day), _patience(day, horizon))
         if any(day < horizon for day in await self._days_of_strays(table)):
             await self._drop_strays(table, horizon)
         return len(old)
+
+    async def _drop_archived(
+        self, archived: ArchivedDays, table: Table, old: Sequence[date], horizon: date
+    ) -> int:
+        """Rows that lie in no day stay, for their days are made, and archived like others."""
+        dropped = 0
+        for day in old:
+            if not await archived.drop(table, day, _patience(day, horizon)):
+                waiting = len(old) - dropped
+                _log.warning("history.waits_for_archive", table=table.name, day=str(day), days=waiting)
+                break
+            dropped += 1
+        return dropped
 
     async def _walked(self, days: Sequence[date], horizon: date) -> list[date]:
         """Those whose ended jobs are forgotten, and those for which that was waited for too long."""
@@ -124,6 +142,10 @@ class HistoryStore:
                 timeout=_MOVING_SECONDS,
             )
         return [row["day"] for row in rows]
+
+
+def _patience(day: date, horizon: date) -> int:
+    return _LOCK_TIMEOUT_WHEN_OVERDUE_MS if day < horizon - _OVERDUE else _LOCK_TIMEOUT_MS
 
 
 def _partition(table: str, day: date) -> str:

@@ -68,6 +68,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     fire_until: Time | None = None
     fire_count: int = 1
     discarded_at: Time | None = None
+    archived: bool = False
+    """Whether it left the database, and is answered from the archive."""
     progress: Progress | None = None
     attempts: list[AttemptView] = []
 
@@ -141,7 +143,7 @@ def execution_view(
     return Execution(
         id=name_of(row),
         job_id=job_text(row["job_id"]),
-        job_name=name,
+        job_name=name if name is not None else row.get("job_name"),
         state=State(row["state"]),
         cause=row["cause"],
         queue=row["queue"],
@@ -160,6 +162,7 @@ def execution_view(
         fire_until=time_of(row["fire_until"]),
         fire_count=row["fire_count"],
         discarded_at=time_of(row["discarded_at"]),
+        archived=bool(row.get("archived")),
         progress=msgspec.json.decode(row["progress"], type=Progress, strict=False)
         if row["progress"]
         else None,

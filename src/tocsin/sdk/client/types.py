@@ -350,6 +350,7 @@ class CancelledExecution(TypedDict):
     fire_until: "NotRequired[str | None]"
     fire_count: "NotRequired[int]"
     discarded_at: "NotRequired[str | None]"
+    archived: "NotRequired[bool]"
     progress: "NotRequired[Progress | None]"
     attempts: "NotRequired[list[AttemptView]]"
     answer: "CancelResult"
@@ -642,6 +643,7 @@ class Execution(TypedDict):
     fire_until: "NotRequired[str | None]"
     fire_count: "NotRequired[int]"
     discarded_at: "NotRequired[str | None]"
+    archived: "NotRequired[bool]"
     progress: "NotRequired[Progress | None]"
     attempts: "NotRequired[list[AttemptView]]"
 
