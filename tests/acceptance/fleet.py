@@ -31,6 +31,7 @@ from tocsin.domain.shard import DEFAULT_SHARDS
 TTL = 2.0
 SHARDS = DEFAULT_SHARDS
 _START_PATIENCE = 30.0
+_SOURCES = "PYTHONPATH"
 _REST_PATIENCE = 60.0
 
 
@@ -46,8 +47,10 @@ class Fleet:
         roles: Sequence[str] = (),
         ttl: float = TTL,
         seed: int = 1,
+        build: Path | None = None,
         **environment: str,
     ) -> None:
+        """`build`: a folder that holds another build's sources."""
         self.url = url
         self.ttl = ttl
         self.rng = random.Random(seed)
@@ -70,13 +73,17 @@ class Fleet:
             }
             | environment
         )
-        database = ("--database-url", url)
+        self._common = common
+        self._database = database = ("--database-url", url)
         self._migration = self._processes.tocsin("migrate", "migrate", *database, **common)
         self.api = self._processes.tocsin("api", "api", "--port", str(port), *database, **common)
         self.nodes = [
             self._processes.tocsin(f"node-{number}", role, *database, **common)
             for number, role in enumerate(roles or ["engine"] * nodes, 1)
         ]
+        if build is not None:
+            for process in (self._migration, self.api, *self.nodes):
+                process.environment[_SOURCES] = str(build)
 
     async def __aenter__(self) -> Self:
         self.sink.__enter__()
@@ -111,6 +118,36 @@ class Fleet:
         finally:
             stop.set()
             await flow
+
+    # Upgrading
+
+    async def migrate_to_this_build(self) -> None:
+        """Run this build's migrations."""
+        migration = self._processes.tocsin("migrate-again", "migrate", *self._database, **self._common)
+        migration.start()
+        assert await asyncio.to_thread(migration.wait, _START_PATIENCE) == 0, migration.last_words()
+
+    async def replace(self, node: Process) -> None:
+        """Stop a node in order and start it with this build."""
+        node.terminate()
+        assert await asyncio.to_thread(node.wait, _START_PATIENCE) == 0, node.last_words()
+        node.environment.pop(_SOURCES)
+        node.start()
+        await self.holds_shards(await self.node_id(node))
+        await self.all_leased()
+
+    async def replace_api(self) -> None:
+        """Start this build's API beside the other, send clients there, then stop the other in order."""
+        port, old = free_port(), self.api
+        self.api = self._processes.tocsin(
+            "api-again", "api", "--port", str(port), *self._database, **self._common
+        )
+        self.api.start()
+        client = Client(port)
+        await until(lambda: client.works("/readyz"), _START_PATIENCE, "the new API is not ready")
+        self.client = self.load._client = client
+        old.terminate()
+        assert await asyncio.to_thread(old.wait, _START_PATIENCE) == 0, old.last_words()
 
     # Breaking things
 
@@ -199,7 +236,8 @@ class Fleet:
         """Wait until every shard has an owner."""
 
         async def leased() -> bool:
-            return sum(map(len, (await self.shards_of()).values())) == SHARDS
+            (installation,) = await self.query("SELECT shard_count AS shards FROM installation")
+            return sum(map(len, (await self.shards_of()).values())) == installation["shards"]
 
         await until(leased, seconds, "some shards have no owner")
 
