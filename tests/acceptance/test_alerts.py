@@ -17,6 +17,7 @@ from tests.support.processes import Processes, free_port, wait_for
 from tocsin.store.keys import KeyStore
 
 SLACK = {"kind": "slack", "url": "http://127.0.0.1:9/services/"}
+MAIL = {"kind": "mail", "connection": "relay", "to": ["ops@example.com"]}
 LETTERS = {"watch": {"kind": "dead_letters"}, "channels": ["ops"]}
 
 
@@ -30,7 +31,7 @@ def shared(cluster: Cluster) -> Iterator[InProcessApi]:
 
 @pytest.fixture
 def api(shared: InProcessApi) -> InProcessApi:
-    for table in ("alert_rules", "alert_channels", "executions", "jobs", "audit"):
+    for table in ("alert_rules", "alert_channels", "connections", "executions", "jobs", "audit"):
         shared.fetch(f"DELETE FROM {table}")
     return shared
 
@@ -66,6 +67,14 @@ class TestKeeping:
             ("alert-channels/ops", SLACK | {"url": "http://169.254.169.254/"}, "url"),
             ("alert-channels/ops", SLACK | {"body": {}}, "body"),
             ("alert-channels/ops", SLACK | {"headers": {"Authorization": "Bearer plain"}}, "headers"),
+            ("alert-channels/ops", {"kind": "slack"}, "url"),
+            ("alert-channels/ops", SLACK | {"to": ["ops@example.com"]}, "to"),
+            ("alert-channels/ops", {"kind": "mail", "to": ["ops@example.com"]}, "connection"),
+            ("alert-channels/ops", {"kind": "mail", "connection": "relay"}, "to"),
+            ("alert-channels/ops", MAIL, "connection"),
+            ("alert-channels/ops", MAIL | {"to": ["ops"]}, "to[0]"),
+            ("alert-channels/ops", MAIL | {"url": "https://example.com/"}, "url"),
+            ("alert-channels/ops", MAIL | {"method": "PUT"}, "method"),
             ("alert-rules/letters", LETTERS, "channels"),
             ("alert-rules/letters", LETTERS | {"watch": {"kind": "clock"}}, "scope"),
             ("alert-rules/letters", LETTERS | {"watch": {"kind": "vibes"}}, "watch"),
@@ -86,6 +95,21 @@ class TestKeeping:
         assert (job["queue"], job["name"]) == ("tocsin.alerts", "alert test test to ops")
         assert "alert" in job["tags"]
         assert job["target"]["path_secret"] == {"secret": "slack-path"}
+
+    def test_a_channel_of_mail_keeps_its_connection(self, api: InProcessApi) -> None:
+        relay = {"kind": "smtp", "addresses": ["127.0.0.1:25"], "sender": "tocsin@example.com"}
+        assert put(api, "connections/relay", relay).status == 200
+        assert put(api, "alert-channels/night", MAIL).json()["to"] == ["ops@example.com"]
+        answer = api.post("/v1/alert-channels/night/test")
+        target = api.get(f"/v1/jobs/{answer.json()['job']}").json()["target"]
+        assert (target["kind"], target["to"], target["subject"]) == (
+            "smtp", ["ops@example.com"], "Test of an alert channel"
+        )  # fmt: skip
+        api.fetch("DELETE FROM executions")
+        api.fetch("DELETE FROM jobs")
+        assert "night" in api.delete("/v1/connections/relay").problem()["detail"]
+        assert api.delete("/v1/alert-channels/night").status == 200
+        assert api.delete("/v1/connections/relay").status == 200
 
     def test_a_tenant_has_its_own_rules_and_sees_nothing_of_the_fleets(self, api: InProcessApi) -> None:
         put(api, "alert-channels/ops", SLACK)

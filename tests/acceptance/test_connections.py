@@ -72,6 +72,9 @@ class TestKeeping:
             ({"virtual_host": "shop"}, "virtual_host"),
             ({"kind": "rabbitmq", "virtual_host": "a\nb"}, "virtual_host"),
             ({"in_flight": 0}, "in_flight"),
+            ({"kind": "smtp"}, "sender"),
+            ({"kind": "smtp", "sender": "ops@example.com>\r\nX: y"}, "sender"),
+            ({"sender": "ops@example.com"}, "sender"),
             ({"tls": {"server_name": "a b"}}, "tls.server_name"),
         ],
     )

@@ -16,6 +16,7 @@ from tocsin.domain.alert_rule import (
     DeadMansSwitch,
     DidNotRun,
     FailuresInARow,
+    HostAtRest,
     LateFires,
     LeaseChurn,
     PartitionTrouble,
@@ -30,7 +31,7 @@ from tocsin.domain.errors import OwnershipLost
 from tocsin.domain.ids import job_text
 from tocsin.domain.instant import DAY, HOUR, MINUTE, SECOND, Instant, Span, format_instant, parse_instant
 from tocsin.domain.limits import TenantLimits
-from tocsin.domain.outcome import SUCCEEDED, Outcome, Verdict
+from tocsin.domain.outcome import SUCCEEDED, Outcome, Postponed, Verdict
 from tocsin.domain.policy import Policies, Retry
 from tocsin.scheduler.alert_keeper import AlertKeeper
 from tocsin.store import alert_courses
@@ -275,7 +276,7 @@ def test_a_quiet_installation_raises_no_alert_and_beats(url: str) -> None:
         watched = Watched(engine, pending_jobs=1000)
         await engine.database.execute("UPDATE nodes SET routes = ARRAY['http', 'noop']")
         kinds: list[Watch] = [
-            DeadLetters(), FailuresInARow(), DidNotRun(), LateFires(at_least=1), Unserved(), PausedQueue(), PendingJobs()
+            DeadLetters(), FailuresInARow(), DidNotRun(), LateFires(at_least=1), Unserved(), PausedQueue(), HostAtRest(), PendingJobs()
         ]  # fmt: skip
         own = [(f"own{n}", rule(watch)) for n, watch in enumerate(kinds)]
         fleet = [(f"fleet{n}", rule(watch, scope="fleet")) for n, watch in enumerate(kinds)]
@@ -330,6 +331,26 @@ def test_what_waits_for_nobody_is_late_and_unserved_unless_its_queue_is_paused(u
         await engine.time.advance_to(NOON + 2 * HOUR)
         assert await watched.groups(PausedQueue()) == {"mail"}
         assert await watched.groups(PausedQueue(queue="other"), fleet=True) == set()
+
+    play(url, NOON, story)
+
+
+def test_a_host_that_executions_wait_for_is_named(url: str) -> None:
+    async def story(engine: Engine) -> None:
+        watched = Watched(engine)
+        await watched.begin()
+        engine.calls.answer = lambda _: Postponed(15 * SECOND)
+        job = await engine.define(schedule(at=format_instant(NOON)), name="bill")
+        await engine.run_until(NOON + 9 * MINUTE)
+        assert await watched.groups(HostAtRest()) == set()
+        await engine.run_until(NOON + 11 * MINUTE)
+        ((_, finding),) = await watched.sources.find(HostAtRest(), [TENANT], engine.time.now())
+        assert (finding.group, finding.detail["job"]) == ("target.example", job_text(job))
+        assert "1 execution waits" in finding.summary
+        assert await watched.groups(HostAtRest(), fleet=True) == {"target.example"}
+        engine.calls.answer = lambda _: SUCCEEDED
+        await engine.run_until(NOON + 12 * MINUTE)
+        assert await watched.groups(HostAtRest()) == set()
 
     play(url, NOON, story)
 
@@ -412,5 +433,40 @@ def test_another_tenants_trouble_is_told_to_the_fleet_and_to_no_other_tenant(url
         (message,) = await watched.messages()
         assert (message["rule"], message["scope"]) == ("all", "fleet")
         assert message["alerts"][0]["group"] == "neighbour/mail"
+
+    play(url, NOON, story)
+
+
+def test_ten_minutes_of_faults_raise_the_alerts_that_they_deserve_and_no_others(url: str) -> None:
+    async def story(engine: Engine) -> None:
+        watched = Watched(engine, pending_jobs=1000)
+        await engine.database.execute("UPDATE nodes SET routes = ARRAY['http', 'noop']")
+        kinds: dict[str, Watch] = {
+            "letters": DeadLetters(), "row": FailuresInARow(number=3), "missing": DidNotRun(), "unserved": Unserved(),
+            "paused": PausedQueue(longer_than="2m"), "host": HostAtRest(longer_than="2m"), "limit": PendingJobs(),
+            "switch": DeadMansSwitch(),
+        }  # fmt: skip
+        fleet: dict[str, Watch] = {"clock": ClockTrouble(), "churn": LeaseChurn(), "days": PartitionTrouble()}
+        await watched.begin(
+            *((name, rule(watch)) for name, watch in kinds.items()),
+            *((name, rule(watch, scope="fleet")) for name, watch in fleet.items()),
+        )
+        ends = format_instant(NOON + 2 * HOUR)
+        well = await engine.define(schedule(every="1m", ends_at=ends), ONCE, name="well")
+        sick = await engine.define(schedule(every="1m", ends_at=ends), ONCE, name="sick")
+        await watched.run(2 * MINUTE)
+        assert set(await watched.told()) == {("switch", "alive")}
+        engine.calls.answer = lambda one: FAILED if one.job_id == sick else SUCCEEDED
+        await QueueStore(engine.database).pause(TENANT, "mail", None, None, Origin("somebody"))
+        await watched.run(5 * MINUTE)
+        engine.away = {"planner"}
+        await watched.run(5 * MINUTE)
+        told = await watched.told()
+        assert {name for name, state in told if state == "firing"} == {"letters", "row", "paused", "missing"}
+        missing = [one for one in await watched.messages() if one["rule"] == "missing"]
+        assert {a["group"] for one in missing for a in one["alerts"]} == {job_text(well), job_text(sick)}
+        assert told.count(("row", "firing")) == 1
+        assert told.count(("letters", "firing")) == 1
+        assert (await watched.store.rule(TENANT, "switch", fleet=True))["withheld"]
 
     play(url, NOON, story)

@@ -8,7 +8,7 @@ import pytest
 
 from tocsin.db.pool import open_database
 from tocsin.domain.grpc_target import GrpcTarget
-from tocsin.domain.message_target import NatsTarget, RabbitTarget, RedisTarget, SqsTarget
+from tocsin.domain.message_target import NatsTarget, RabbitTarget, RedisTarget, SmtpTarget, SqsTarget
 from tocsin.domain.script_target import ScriptTarget
 from tocsin.domain.target import ENGINE_ROUTES, KINDS, HttpTarget, NoopTarget, Target, route_of
 from tocsin.domain.task_target import TaskTarget, task_of
@@ -21,6 +21,7 @@ MESSAGES = [
     RabbitTarget(connection="bus", routing_key="due"),
     RedisTarget(connection="bus", stream="due"),
     SqsTarget(connection="bus", queue_url="https://sqs.example.com/1/due", body="x"),
+    SmtpTarget(connection="bus", to=("ops@example.com",), subject="due"),
 ]
 TARGETS = [
     HttpTarget("https://example.com/"),

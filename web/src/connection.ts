@@ -10,6 +10,7 @@ export const BROKERS: Record<Broker, { words: string; example: string }> = {
   rabbitmq: { words: "RabbitMQ", example: "rabbit.example.com:5672" },
   redis: { words: "Redis streams", example: "cache.example.com:6379" },
   sqs: { words: "Amazon SQS", example: "sqs.eu-central-1.amazonaws.com" },
+  smtp: { words: "Mail (SMTP)", example: "smtp.example.com:587" },
 };
 export const wordsOf = (kind: Broker) => BROKERS[kind]?.words ?? kind;
 /** Which kinds take a token. */
@@ -28,6 +29,7 @@ export interface ConnectionDraft {
   token: string;
   virtualHost: string;
   region: string;
+  sender: string;
   createsStreams: boolean;
 }
 
@@ -41,6 +43,7 @@ export const FRESH: ConnectionDraft = {
   token: "",
   virtualHost: "/",
   region: "",
+  sender: "",
   createsStreams: false,
 };
 
@@ -55,6 +58,7 @@ export function draftOf(of: Partial<ConnectionView>): ConnectionDraft {
     token: of.token?.secret ?? "",
     virtualHost: of.virtual_host ?? FRESH.virtualHost,
     region: of.region ?? "",
+    sender: of.sender ?? "",
     createsStreams: of.creates_streams ?? false,
   };
 }
@@ -76,6 +80,7 @@ export function bodyOf(
     in_flight: before.in_flight ?? null,
     token: TOKENS.includes(draft.kind) ? secret(draft.token) : null,
     region: draft.kind === "sqs" ? draft.region.trim() || null : null,
+    sender: draft.kind === "smtp" ? draft.sender.trim() || null : null,
     virtual_host: draft.kind === "rabbitmq" ? draft.virtualHost || FRESH.virtualHost : null,
     creates_streams: draft.kind === "redis" && draft.createsStreams ? true : null,
     replicas: draft.kind === "redis" && same ? (before.replicas ?? null) : null,

@@ -17,6 +17,8 @@ export function whatItDoes(target: Target): string {
       return `message to ${target.stream} (Redis, ${target.connection})`;
     case "sqs":
       return `message to ${target.queue_url} (SQS, ${target.connection})`;
+    case "smtp":
+      return `mail to ${target.to.join(", ")}: ${target.subject} (${target.connection})`;
     case "grpc":
       return `gRPC ${target.method} of ${target.address}`;
     case "script":

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from tocsin.api.connections import check_connection_of
 from tocsin.api.definitions import check_callable, new_job
 from tocsin.api.endpoint import Call, Endpoint
 from tocsin.api.listing import listing
@@ -31,6 +32,7 @@ async def put(call: Call) -> wire.AlertChannelView:
     target = check_channel(channel)
     try:
         check_callable(target, call)
+        await check_connection_of(target, call)
     except Refused as error:
         error.field = None if error.field is None else error.field.removeprefix("target.")
         raise

@@ -60,7 +60,7 @@ async def list_connections(call: Call) -> wire.Connections:
 
 
 async def delete(call: Call) -> Nothing:
-    """Remove a connection that no job names."""
+    """Remove a connection that no job and no alert channel names."""
     before = await _before(call)
     await call.context.connections.delete(call.caller.tenant_id, call.path["name"])
     call.note(before=before)
@@ -149,7 +149,7 @@ ENDPOINTS = (
         refusals=(404,),
     ),
     Endpoint(
-        method="DELETE", path=_CONNECTION, handler=delete, summary="Delete a connection that no job names",
+        method="DELETE", path=_CONNECTION, handler=delete, summary="Delete a connection that nothing names",
         answer=Nothing, scope=Scope.WRITE, refusals=(404, 409),
     ),
     Endpoint(

@@ -11,8 +11,8 @@ from tocsin.cli.show import api_command, fields, line, rows, say, table
 from tocsin.domain.alert_channel import KINDS
 
 _WATCHES: Final = (
-    "dead_letters", "failures_in_a_row", "did_not_run", "lag", "unserved", "queue_paused", "pending_jobs",
-    "clock", "partitions", "lease_churn", "dead_mans_switch",
+    "dead_letters", "failures_in_a_row", "did_not_run", "lag", "unserved", "queue_paused", "host_at_rest",
+    "pending_jobs", "clock", "partitions", "lease_churn", "dead_mans_switch",
 )  # fmt: skip
 _QUIET: Final = re.compile(r"(\d\d:\d\d)-(\d\d:\d\d)(?:@(\S+))?")
 
@@ -25,6 +25,7 @@ def alerts() -> None:
     Examples:
       tocsin secrets put slack-path --value T000/B000/XXXX
       tocsin alerts channels put ops --kind slack --to https://hooks.example.com/ --path-secret slack-path
+      tocsin alerts channels put night --kind mail --connection relay --to pager@example.com
       tocsin alerts channels test ops
       tocsin alerts rules put letters --watch dead_letters --channel ops
       tocsin alerts rules put slow --watch lag --with within=1s --channel ops --quiet 22:00-07:00
@@ -66,8 +67,7 @@ def channels() -> None:
 @api_command
 def list_channels(client: Client) -> tuple[Any, Any]:
     """List channels by name."""
-    columns = [("NAME", "name"), ("KIND", "kind"), ("URL", "url"), ("UPDATED", "updated_at")]
-    return client.get("alert-channels"), table(columns)
+    return client.get("alert-channels"), _listed_channels
 
 
 @channels.command("show")
@@ -81,7 +81,11 @@ def show_channel(client: Client, name: str) -> tuple[Any, Any]:
 @channels.command("put")
 @click.argument("name")
 @click.option("--kind", type=click.Choice(KINDS), required=True, help="What is sent.")
-@click.option("--to", "address", metavar="URL", required=True, help="Where it is sent.")
+@click.option(
+    "--to", "addresses", multiple=True, required=True, metavar="URL|MAIL",
+    help="Where it is sent: a URL, or mail addresses; --to may then be repeated.",
+)  # fmt: skip
+@click.option("--connection", help="Of mail: the connection to the mail server.")
 @click.option("--path-secret", metavar="SECRET", help="The secret that ends the URL's path.")
 @click.option(
     "--method", type=click.Choice(("POST", "PUT", "GET")), default="POST", show_default=True, help="How."
@@ -95,7 +99,15 @@ def show_channel(client: Client, name: str) -> tuple[Any, Any]:
 @api_command
 def put_channel(client: Client, name: str, body: BinaryIO | None, **given: Any) -> tuple[Any, Any]:
     """Create a channel, or replace it."""
-    wanted: dict[str, Any] = {"kind": given["kind"], "url": given["address"], "method": given["method"]}
+    addresses = given["addresses"]
+    if given["kind"] == "mail":
+        wanted: dict[str, Any] = {"kind": "mail", "to": list(addresses)}
+    elif len(addresses) == 1:
+        wanted = {"kind": given["kind"], "url": addresses[0], "method": given["method"]}
+    else:
+        raise click.UsageError(f"a channel of the kind {given['kind']} has one --to")
+    if given["connection"]:
+        wanted["connection"] = given["connection"]
     if given["path_secret"]:
         wanted["path_secret"] = {"secret": given["path_secret"]}
     if given["headers"]:
@@ -214,6 +226,11 @@ def _read(file: BinaryIO) -> Any:
         return json.load(file)
     except (ValueError, RecursionError) as error:
         raise click.ClickException(f"{file.name} is not JSON: {error}") from None
+
+
+def _listed_channels(answer: Any) -> None:
+    items = [item | {"where": item.get("url") or ", ".join(item.get("to", ()))} for item in answer["items"]]
+    rows([("NAME", "name"), ("KIND", "kind"), ("TO", "where"), ("UPDATED", "updated_at")], items)
 
 
 def _listed(answer: Any) -> None:

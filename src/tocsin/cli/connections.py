@@ -22,6 +22,7 @@ def connections() -> None:
       tocsin connections put cache --kind redis --address cache:6379 --tls --password-secret cache-password
       tocsin connections put aws --kind sqs --address sqs.eu-central-1.amazonaws.com --tls \
         --region eu-central-1 --username AKIA… --password-secret aws-key
+      tocsin connections put relay --kind smtp --address smtp.example.com:587 --tls --sender tocsin@example.com
       tocsin connections test bus
     """
 
@@ -54,6 +55,7 @@ def show(client: Client, name: str) -> tuple[Any, Any]:
 )
 @click.option("--virtual-host", help="RabbitMQ: the virtual host to work in.")
 @click.option("--region", help="SQS: the region that requests are signed for.")
+@click.option("--sender", metavar="MAIL", help="SMTP: the address that mails come from.")
 @click.option("--create-streams", is_flag=True, help="Redis: create streams that do not exist.")
 @click.option(
     "--file", type=click.File("rb"), help='The whole connection from a JSON file; "-" is standard input.'
@@ -80,7 +82,7 @@ def test(client: Client, name: str) -> tuple[Any, Any, int]:
 @click.argument("name")
 @api_command
 def delete(client: Client, name: str) -> tuple[Any, Any]:
-    """Delete a connection that no job names."""
+    """Delete a connection that no job and no alert channel names."""
     return client.delete("connections", name), say("deleted")
 
 
@@ -91,7 +93,7 @@ def _from_options(given: dict[str, Any]) -> dict[str, Any]:
     for name, field in (("password_secret", "password"), ("token_secret", "token")):
         if given[name]:
             body[field] = {"secret": given[name]}
-    for name in ("username", "virtual_host", "region"):
+    for name in ("username", "virtual_host", "region", "sender"):
         if given[name]:
             body[name] = given[name]
     return body | ({"creates_streams": True} if given["create_streams"] else {})

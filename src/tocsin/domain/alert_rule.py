@@ -93,6 +93,12 @@ class PausedQueue(_Watch, frozen=True, tag="queue_paused"):
     queue: WrittenName | None = None
 
 
+class HostAtRest(_Watch, frozen=True, tag="host_at_rest"):
+    """Executions have waited for this long for a host or broker that fails or takes no more calls."""
+
+    longer_than: Window = "10m"
+
+
 class PendingJobs(_Watch, frozen=True, tag="pending_jobs"):
     """A tenant has used up so much of its limit of pending jobs."""
 
@@ -133,6 +139,7 @@ Watch = (
     | LateFires
     | Unserved
     | PausedQueue
+    | HostAtRest
     | PendingJobs
     | ClockTrouble
     | PartitionTrouble

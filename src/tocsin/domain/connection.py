@@ -12,16 +12,17 @@ import msgspec
 
 from tocsin.domain.addresses import AddressPolicy, TargetUrl, parse_target_url
 from tocsin.domain.errors import Refused
+from tocsin.domain.mail_address import WrittenMailAddress, check_mail_address
 from tocsin.domain.secrets import SecretRef, check_secret_name
 from tocsin.domain.written import at_most, between, described, line
 
-BROKERS: Final = ("nats", "rabbitmq", "redis", "sqs")
+BROKERS: Final = ("nats", "rabbitmq", "redis", "sqs", "smtp")
 """Kinds of connections, each the kind of the targets that name it."""
 MAX_ADDRESSES: Final = 16
 MAX_WORD: Final = 256
 MAX_IN_FLIGHT: Final = 10_000
-_PORTS: Final = {"nats": 4222, "rabbitmq": 5672, "redis": 6379, "sqs": 80}
-_TLS_PORTS: Final = {"rabbitmq": 5671, "sqs": 443}
+_PORTS: Final = {"nats": 4222, "rabbitmq": 5672, "redis": 6379, "sqs": 80, "smtp": 25}
+_TLS_PORTS: Final = {"rabbitmq": 5671, "sqs": 443, "smtp": 465}
 """Of kinds that have a port of its own for TLS."""
 _EVERY_KIND: Final = frozenset({"kind", "addresses", "tls", "username", "password", "in_flight"})
 _OF_KIND: Final = {
@@ -29,6 +30,7 @@ _OF_KIND: Final = {
     "rabbitmq": frozenset({"virtual_host"}),
     "redis": frozenset({"creates_streams", "replicas"}),
     "sqs": frozenset({"region", "token"}),
+    "smtp": frozenset({"sender"}),
 }
 _REGION: Final = r"[a-z0-9-]{1,64}"
 _REGION_NAME: Final = re.compile(_REGION)
@@ -67,6 +69,8 @@ class Connection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     """RabbitMQ: the virtual host to work in."""
     region: Annotated[str, described(pattern=f"^{_REGION}$", examples=["eu-central-1"])] | None = None
     """SQS: the region that requests are signed for."""
+    sender: WrittenMailAddress | None = None
+    """SMTP: the address that mails come from."""
     creates_streams: bool = False
     """Redis: whether a stream that does not exist is created; else a message to it is rejected."""
     replicas: Annotated[int, between(0, 16)] = 0
@@ -89,6 +93,8 @@ def check_connection(connection: Connection) -> None:
     _check_access(connection)
     if connection.kind == "sqs":
         _check_sqs(connection)
+    if connection.kind == "smtp":
+        check_mail_address(connection.sender or "", "sender")
     if not 0 <= connection.replicas <= 16:
         raise Refused("0 to 16 replicas", field="replicas")
     if not 1 <= connection.in_flight <= MAX_IN_FLIGHT:

@@ -12,6 +12,7 @@ import msgspec
 
 from tocsin.domain.addresses import parse_target_url
 from tocsin.domain.errors import Refused
+from tocsin.domain.mail_address import WrittenMailAddress, check_mail_address
 from tocsin.domain.nesting import check_depth, too_deep
 from tocsin.domain.written import WrittenName, WrittenUrl, between, described, line
 
@@ -34,6 +35,8 @@ MAX_ATTRIBUTES: Final = 4
 _GROUP: Final = r"[!-~]{1,128}"
 _GROUP_NAME: Final = re.compile(_GROUP)
 _ATTRIBUTE: Final = re.compile(r"(?!aws\.|amazon\.)[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.IGNORECASE)
+MAX_RECIPIENTS: Final = 50
+MAX_SUBJECT: Final = 500
 _NOT_IN_SQS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 Fields = Annotated[
     dict[
@@ -97,6 +100,15 @@ class SqsTarget(MessageTarget, frozen=True, kw_only=True, tag="sqs"):
     attributes: Annotated[Fields, described(maxProperties=MAX_ATTRIBUTES)] = {}
 
 
+class SmtpTarget(MessageTarget, frozen=True, kw_only=True, tag="smtp"):
+    """A mail. Its body is plain text."""
+
+    to: Annotated[
+        tuple[WrittenMailAddress, ...], described(maxItems=MAX_RECIPIENTS, minItems=1, uniqueItems=True)
+    ]
+    subject: Annotated[str, line(MAX_SUBJECT)]
+
+
 def is_fifo(target: SqsTarget) -> bool:
     """Whether the queue keeps the order of groups and drops duplicates: its name says so."""
     return target.queue_url.endswith(".fifo")
@@ -124,6 +136,8 @@ def check_message(target: MessageTarget) -> None:
         case SqsTarget():
             _check_queue(target)
             _check_attributes(target.attributes)
+        case SmtpTarget():
+            _check_mail(target)
     _check_body(target)
 
 
@@ -178,6 +192,19 @@ def _check_attributes(attributes: dict[str, str]) -> None:
             raise Refused("a name has letters, digits, _ and -, with single dots between", field=field)
         if not value:
             raise Refused("SQS takes no empty value", field=field)
+
+
+def _check_mail(target: SmtpTarget) -> None:
+    if not 1 <= len(target.to) <= MAX_RECIPIENTS:
+        raise Refused(f"a mail goes to 1 to {MAX_RECIPIENTS} addresses", field="target.to")
+    for number, address in enumerate(target.to):
+        check_mail_address(address, f"target.to[{number}]")
+    if len(set(target.to)) != len(target.to):
+        raise Refused("an address is given twice", field="target.to")
+    if not 1 <= len(target.subject) <= MAX_SUBJECT or not target.subject.isprintable():
+        raise Refused(f"a subject is one line of 1 to {MAX_SUBJECT} characters", field="target.subject")
+    if target.body is not None and not isinstance(target.body, str):
+        raise Refused("the body of a mail is text", field="target.body")
 
 
 def _check_fields(fields: dict[str, str], place: str) -> None:

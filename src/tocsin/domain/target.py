@@ -19,6 +19,7 @@ from tocsin.domain.message_target import (
     NatsTarget,
     RabbitTarget,
     RedisTarget,
+    SmtpTarget,
     SqsTarget,
     bytes_of,
     check_message,
@@ -110,8 +111,9 @@ Target = (
     | RabbitTarget
     | RedisTarget
     | SqsTarget
+    | SmtpTarget
 )
-KINDS: Final = ("http", "noop", "task", "script", "grpc", "nats", "rabbitmq", "redis", "sqs")
+KINDS: Final = ("http", "noop", "task", "script", "grpc", "nats", "rabbitmq", "redis", "sqs", "smtp")
 
 
 def route_of(target: Target) -> str:

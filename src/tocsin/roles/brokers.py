@@ -15,6 +15,7 @@ from tocsin.targets.message.dialer import Dialer
 from tocsin.targets.message.extras import message_routes
 from tocsin.targets.message.opening import MakeBroker, Opening
 from tocsin.targets.secrets import Secrets
+from tocsin.targets.smtp.broker import SmtpBroker
 from tocsin.targets.sqs.broker import SqsBroker
 from tocsin.worker.connections import ConnectionBook
 
@@ -54,4 +55,6 @@ def _maker(kind: str, client: HttpClient, clock: Clock) -> MakeBroker:
             return RedisBroker
         case "sqs":
             return lambda access: SqsBroker(access, client, clock)
+        case "smtp":
+            return lambda access: SmtpBroker(access, clock)
     raise ValueError(kind)

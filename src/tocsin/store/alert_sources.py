@@ -16,6 +16,7 @@ from tocsin.domain.alert_rule import (
     DeadLetters,
     DidNotRun,
     FailuresInARow,
+    HostAtRest,
     LateFires,
     PartitionTrouble,
     PausedQueue,
@@ -75,6 +76,8 @@ class AlertSources:
                 return await self.unserved(watch, tenants, now)
             case PausedQueue():
                 return await self.paused(watch, tenants, now)
+            case HostAtRest():
+                return await self.hosts(watch, tenants, now)
             case PendingJobs():
                 return await self.pending(watch, tenants)
             case PartitionTrouble():
@@ -230,6 +233,30 @@ class AlertSources:
             found.append(
                 (row["tenant_id"], Finding(row["name"], words, {"queue": row["name"], "paused_at": since}))
             )
+        return found
+
+    async def hosts(self, watch: HostAtRest, tenants: Tenants, now: Instant) -> list[Found]:
+        """Hosts and brokers that executions wait for for long."""
+        rows = await self._database.fetch(
+            sql("alert_hosts"),
+            tenants,
+            now - parse_span(watch.longer_than, "longer_than"),
+            _MOST_WAITING,
+            _MOST_LANES,
+            CELL,
+            QUEUE,
+        )
+        names = await self._names(row["job_id"] for row in rows)
+        found = []
+        for row in rows:
+            since, number = format_instant(row["oldest"]), row["number"]
+            what = "1 execution waits" if number == 1 else f"{number} executions wait"
+            words = (
+                f"{row['host']} fails or takes no more calls: {what} for it since {since},"
+                f" among them of {_job(row['job_id'], names)}"
+            )
+            detail = _detail(row["job_id"], names, host=row["host"], waiting=number, since=since)
+            found.append((row["tenant_id"], Finding(row["host"], words, detail)))
         return found
 
     async def pending(self, watch: PendingJobs, tenants: Tenants) -> list[Found]:

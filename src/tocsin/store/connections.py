@@ -64,7 +64,7 @@ class ConnectionStore:
         )
 
     async def delete(self, tenant_id: int, name: str) -> None:
-        """Remove a connection that no job names."""
+        """Remove a connection that no job and no alert channel names."""
         used = await self._database.fetchrow(
             "SELECT id FROM jobs WHERE tenant_id = $1 AND target ->> 'connection' = $2 LIMIT 1",
             tenant_id,
@@ -72,6 +72,13 @@ class ConnectionStore:
         )
         if used is not None:
             raise Conflict(f"the connection {name!r} is used by jobs")
+        channel = await self._database.fetchrow(
+            "SELECT name FROM alert_channels WHERE tenant_id = $1 AND settings ->> 'connection' = $2 LIMIT 1",
+            tenant_id,
+            name,
+        )
+        if channel is not None:
+            raise Conflict(f"the connection {name!r} is used by the alert channel {channel['name']!r}")
         gone = await self._database.fetchrow(
             "DELETE FROM connections WHERE tenant_id = $1 AND name = $2 RETURNING name", tenant_id, name
         )

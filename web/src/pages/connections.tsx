@@ -267,6 +267,16 @@ function AccessFields({ draft, set }: FieldsProps) {
             />
           </label>
         )}
+        {draft.kind === "smtp" && (
+          <label>
+            Sender of its mails
+            <input
+              value={draft.sender}
+              placeholder="tocsin@example.com"
+              onInput={(event) => set({ sender: event.currentTarget.value })}
+            />
+          </label>
+        )}
         {draft.kind === "rabbitmq" && (
           <label>
             Virtual host
@@ -316,6 +326,7 @@ function optionsOf(draft: ConnectionDraft): string[] {
     ...option("password-secret", draft.password),
     ...(TOKENS.includes(draft.kind) ? option("token-secret", draft.token) : []),
     ...(draft.kind === "sqs" ? option("region", draft.region) : []),
+    ...(draft.kind === "smtp" ? option("sender", draft.sender) : []),
     ...(draft.kind === "rabbitmq" ? option("virtual-host", draft.virtualHost) : []),
     ...(draft.kind === "redis" && draft.createsStreams ? ["--create-streams"] : []),
   ];

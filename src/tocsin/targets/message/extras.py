@@ -14,8 +14,9 @@ _CLIENTS: Final = {
     "rabbitmq": ("RabbitMQ", "aiormq"),
     "redis": ("Redis", "redis"),
     "sqs": ("SQS", "tocsin"),
+    "smtp": ("mail servers", "tocsin"),
 }
-"""What people call the broker, and the module of its client. SQS needs none but ours."""
+"""What people call the broker, and the module of its client. SQS and mail servers need none but ours."""
 
 
 @lru_cache(maxsize=len(BROKERS))
