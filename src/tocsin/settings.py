@@ -152,8 +152,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def tenant_limits(self) -> TenantLimits:
         """The limits of tenants that have none of their own."""
-        names = TenantLimits.__struct_fields__
-        limits = TenantLimits(**{name: getattr(self, f"limit_{name}") for name in names})
+        names = set(TenantLimits.__struct_fields__) - {"history_days"}
+        limits = TenantLimits(
+            **{name: getattr(self, f"limit_{name}") for name in names}, history_days=self.history_days
+        )
         check_limits(limits)
         return limits
 

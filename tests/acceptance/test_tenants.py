@@ -66,6 +66,8 @@ def test_a_tenant_is_made_shown_changed_and_listed(api: InProcessApi) -> None:
         {"name": "ok", "limits": {"unknown": 1}},
         {"name": "ok", "limits": {"min_interval": "soon"}},
         {"name": "ok", "limits": {"min_interval": "9d"}},
+        {"name": "ok", "limits": {"history_days": 0}},
+        {"name": "ok", "limits": {"history_days": 1.5}},
     ],
 )
 def test_a_tenant_that_makes_no_sense_is_refused_by_field(api: InProcessApi, body: dict[str, Any]) -> None:
@@ -98,6 +100,23 @@ def test_a_suspended_tenant_is_refused_at_once_and_goes_on_when_resumed(api: InP
     assert api.post("/v1/tenants/sleeper/resume").json()["state"] == "active"
     assert api.get(f"/v1/jobs/{job['id']}", key=key).status == 200
     assert api.post("/v1/tenants/sleeper/resume").status == 409
+
+
+def test_only_a_suspended_tenant_is_deleted_and_it_does_not_come_back(api: InProcessApi) -> None:
+    key = api.new_key("read", "write", tenant="leaver")
+    new_job(api, key)
+    assert "suspend it first" in api.delete("/v1/tenants/leaver").problem()["hint"]
+    api.post("/v1/tenants/leaver/suspend")
+    deleted = api.delete("/v1/tenants/leaver")
+    assert (deleted.status, deleted.json()["deleted_at"] is not None) == (202, True)
+    assert api.delete("/v1/tenants/leaver").json() == deleted.json()
+    assert api.post("/v1/tenants/leaver/resume").status == 409
+    assert patch(api, "leaver", weight=2).status == 409
+    assert api.get("/v1/jobs", key=key).status == 403
+    assert api.delete("/v1/tenants/nobody").status == 404
+    assert api.delete("/v1/tenants/default").status == 409
+    noted = api.get("/v1/audit", action="tenant.delete").json()["items"]
+    assert len(noted) == 1
 
 
 def test_an_operator_cannot_lock_himself_out(api: InProcessApi) -> None:

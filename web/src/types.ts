@@ -2,12 +2,14 @@
 /* biome-ignore-all format: written by a program */
 
 export interface AlertChannel {
-  kind: "json" | "slack" | "webhook";
-  url: string;
+  kind: "json" | "mail" | "slack" | "webhook";
+  url: string | null;
   path_secret: SecretRef | null;
   method: "POST" | "PUT" | "GET";
   headers: Record<string, unknown>;
   body: unknown;
+  connection: string | null;
+  to: Array<string>;
 }
 
 export interface AlertChannelTest {
@@ -15,12 +17,14 @@ export interface AlertChannelTest {
 }
 
 export interface AlertChannelView {
-  kind: "json" | "slack" | "webhook";
-  url: string;
+  kind: "json" | "mail" | "slack" | "webhook";
+  url: string | null;
   path_secret: SecretRef | null;
   method: "POST" | "PUT" | "GET";
   headers: Record<string, unknown>;
   body: unknown;
+  connection: string | null;
+  to: Array<string>;
   name: string;
   version: number;
   created_at: string;
@@ -33,7 +37,7 @@ export interface AlertChannels {
 }
 
 export interface AlertRule {
-  watch: DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch;
+  watch: DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch;
   channels: Array<string>;
   scope: "fleet" | "tenant";
   lasting: string | number;
@@ -43,7 +47,7 @@ export interface AlertRule {
 }
 
 export interface AlertRuleView {
-  watch: DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch;
+  watch: DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch;
   channels: Array<string>;
   scope: "fleet" | "tenant";
   lasting: string | number;
@@ -341,7 +345,7 @@ export interface ComingFires {
 }
 
 export interface ConnectionBody {
-  kind: "nats" | "rabbitmq" | "redis" | "sqs";
+  kind: "nats" | "rabbitmq" | "redis" | "sqs" | "smtp";
   addresses: Array<string>;
   tls: BrokerTls | null;
   username: string | null;
@@ -349,6 +353,7 @@ export interface ConnectionBody {
   token: SecretRef | null;
   virtual_host: string;
   region: string | null;
+  sender: string | null;
   creates_streams: boolean;
   replicas: number;
   in_flight: number;
@@ -362,7 +367,7 @@ export interface ConnectionTest {
 }
 
 export interface ConnectionView {
-  kind: "nats" | "rabbitmq" | "redis" | "sqs";
+  kind: "nats" | "rabbitmq" | "redis" | "sqs" | "smtp";
   addresses: Array<string>;
   tls: BrokerTls | null;
   username: string | null;
@@ -370,6 +375,7 @@ export interface ConnectionView {
   token: SecretRef | null;
   virtual_host: string;
   region: string | null;
+  sender: string | null;
   creates_streams: boolean;
   replicas: number;
   in_flight: number;
@@ -652,6 +658,11 @@ export interface HeldClaim {
   logs: Array<LogLine>;
 }
 
+export interface HostAtRest {
+  kind: "host_at_rest";
+  longer_than: string | number;
+}
+
 export interface HttpTarget {
   kind: "http";
   url: string;
@@ -683,7 +694,7 @@ export interface Job {
   state_reason: string | null;
   paused_until: string | null;
   schedule: Schedule;
-  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget;
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget;
   queue: string;
   priority: number;
   tags: Array<string>;
@@ -714,7 +725,7 @@ export interface Job {
 
 export interface JobBody {
   schedule: string | Array<string | Schedule> | Schedule;
-  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget;
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget;
   name: string | null;
   description: string | null;
   queue: string;
@@ -744,7 +755,7 @@ export interface JobPage {
 
 export interface JobPatch {
   schedule?: string | Array<string | Schedule> | Schedule;
-  target?: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget;
+  target?: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget;
   name?: string | null;
   description?: string | null;
   queue?: string;
@@ -844,6 +855,7 @@ export interface Limits {
   request_burst: number | null;
   in_flight: number | null;
   fires_per_second: number | null;
+  history_days: number | null;
 }
 
 export interface LimitsPatch {
@@ -854,6 +866,7 @@ export interface LimitsPatch {
   request_burst?: number | null;
   in_flight?: number | null;
   fires_per_second?: number | null;
+  history_days?: number | null;
 }
 
 export interface LogLine {
@@ -941,7 +954,7 @@ export interface NewBackfill {
 }
 
 export interface NewConnection {
-  kind: "nats" | "rabbitmq" | "redis" | "sqs";
+  kind: "nats" | "rabbitmq" | "redis" | "sqs" | "smtp";
   addresses: Array<string>;
   tls: BrokerTls | null;
   username: string | null;
@@ -949,6 +962,7 @@ export interface NewConnection {
   token: SecretRef | null;
   virtual_host: string;
   region: string | null;
+  sender: string | null;
   creates_streams: boolean;
   replicas: number;
   in_flight: number;
@@ -957,7 +971,7 @@ export interface NewConnection {
 
 export interface NewJob {
   schedule: string | Array<string | Schedule> | Schedule;
-  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget;
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget;
   name: string | null;
   description: string | null;
   queue: string;
@@ -1522,6 +1536,14 @@ export interface SkipAnswer {
   skipped: string;
 }
 
+export interface SmtpTarget {
+  kind: "smtp";
+  connection: string;
+  body: unknown;
+  to: Array<string>;
+  subject: string;
+}
+
 export interface SqsTarget {
   kind: "sqs";
   connection: string;
@@ -1592,7 +1614,7 @@ export interface TallyHour {
 }
 
 export interface TargetTrial {
-  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget;
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget;
   name: string | null;
   timeout: string | number | null;
 }
@@ -1649,6 +1671,7 @@ export interface Tenant {
   limits_in_force: Limits;
   created_at: string;
   updated_at: string;
+  deleted_at: string | null;
 }
 
 export interface TenantPage {

@@ -12,7 +12,7 @@ from tocsin.api.wire import tenants as wire
 from tocsin.api.wire.actions import Nothing, Reason
 from tocsin.api.wire.pages import decode_cursor, encode_cursor
 from tocsin.domain.audit import Origin
-from tocsin.domain.errors import Conflict
+from tocsin.domain.errors import Conflict, Refused
 from tocsin.domain.instant import format_instant
 from tocsin.domain.keys import Scope
 from tocsin.domain.limits import TenantLimits, check_limits
@@ -25,7 +25,7 @@ async def create(call: Call) -> wire.Tenant:
     check_tenant_name(new.name)
     check_weight(new.weight)
     limits = wire.limits_of(new.limits)
-    check_limits(limits)
+    _check_limits(call, limits)
     row = await call.context.tenants.create(new.name, new.weight, limits, origin_of(call))
     return _shown(call, row)
 
@@ -51,7 +51,7 @@ async def change(call: Call) -> wire.Tenant:
     if weight is not None:
         check_weight(weight)
     limits = {} if patch.limits is msgspec.UNSET else msgspec.to_builtins(patch.limits)
-    check_limits(msgspec.convert(limits, TenantLimits))
+    _check_limits(call, msgspec.convert(limits, TenantLimits))
     row = await call.context.tenants.change(call.path["tenant"], weight, limits, origin_of(call))
     call.context.authenticator.forget()
     return _shown(call, row)
@@ -72,6 +72,23 @@ async def suspend(call: Call) -> wire.Tenant:
 async def resume(call: Call) -> wire.Tenant:
     """Let a tenant go on."""
     return await _set_state(call, TenantState.ACTIVE, None)
+
+
+async def delete(call: Call) -> wire.Tenant:
+    """Remove a suspended tenant with everything that is its own."""
+    row = await call.context.tenants.delete(call.path["tenant"], origin_of(call))
+    call.context.authenticator.forget()
+    return _shown(call, row)
+
+
+def _check_limits(call: Call, limits: TenantLimits) -> None:
+    check_limits(limits)
+    kept = call.context.authenticator.defaults.history_days
+    if kept is not None and limits.history_days is not None and limits.history_days > kept:
+        raise Refused(
+            f"the installation keeps history for {kept} days (TOCSIN_HISTORY_DAYS)",
+            field="limits.history_days",
+        )
 
 
 async def _set_state(call: Call, state: TenantState, reason: str | None) -> wire.Tenant:
@@ -99,6 +116,7 @@ def _shown(call: Call, row: Any) -> wire.Tenant:
         wire.limits_view(in_force),
         format_instant(row["created_at"]),
         format_instant(row["updated_at"]),
+        None if row["deleted_at"] is None else format_instant(row["deleted_at"]),
     )
 
 
@@ -118,7 +136,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         method="PATCH", path=_TENANT, handler=change, body=wire.TenantPatch, answer=wire.Tenant, scope=Scope.ADMIN,
-        summary="Change a tenant's weight and limits; within seconds the whole fleet keeps to them", refusals=(404,),
+        summary="Change a tenant's weight and limits; within seconds the whole fleet keeps to them", refusals=(404, 409),
     ),
     Endpoint(
         method="POST", path=_TENANT + "/suspend", handler=suspend, body=Reason, body_required=False,
@@ -128,5 +146,9 @@ ENDPOINTS = (
     Endpoint(
         method="POST", path=_TENANT + "/resume", handler=resume, body=Nothing, body_required=False,
         answer=wire.Tenant, scope=Scope.ADMIN, refusals=(404, 409), summary="Let a suspended tenant go on",
+    ),
+    Endpoint(
+        method="DELETE", path=_TENANT, handler=delete, answer=wire.Tenant, status=202, scope=Scope.ADMIN,
+        refusals=(404, 409), summary="Delete a suspended tenant with everything that is its own, for good",
     ),
 )  # fmt: skip

@@ -22,7 +22,7 @@ def connections() -> None:
       tocsin connections put cache --kind redis --address cache:6379 --tls --password-secret cache-password
       tocsin connections put aws --kind sqs --address sqs.eu-central-1.amazonaws.com --tls \
         --region eu-central-1 --username AKIA… --password-secret aws-key
-      tocsin connections put relay --kind smtp --address smtp.example.com:587 --tls --sender tocsin@example.com
+      tocsin connections put relay --kind smtp --address smtp.example.com:587 --tls --sender me@example.com
       tocsin connections test bus
     """
 

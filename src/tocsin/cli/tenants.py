@@ -1,5 +1,6 @@
 """`tocsin tenants …`: who shares the fleet, and how much of it each may use. For operators."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ _LIMITS = (
     ("request-burst", "API requests at once after a quiet while."),
     ("in-flight", "Executions running at once."),
     ("fires-per-second", "Executions started per second."),
+    ("history-days", "Days for which history is kept."),
 )
 
 
@@ -37,7 +39,7 @@ def _limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group()
 def tenants() -> None:
-    """Create tenants, weigh them against each other, limit, suspend and resume them, bind logins to them.
+    """Create tenants, weigh, limit, suspend, resume and delete them, bind logins to them.
 
     \b
     Examples:
@@ -109,6 +111,24 @@ def resume(client: Client, name: str) -> tuple[Any, Any]:
 
 @tenants.command()
 @click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@api_command
+def delete(client: Client, name: str, yes: bool) -> tuple[Any, Any]:
+    """Delete a suspended tenant and everything that is its own, for good.
+
+    Its jobs, history, keys and secrets are removed in small batches, beside the work of others; its entries
+    of the audit log stay. `tenants show` says that it is being deleted until it is gone.
+    """
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError("nobody is there to ask: give --yes")
+        client.get("tenants", name)
+        click.confirm(f"Delete {name} with its jobs, history, keys and secrets?", abort=True, err=True)
+    return client.delete("tenants", name), say("{name} is being deleted")
+
+
+@tenants.command()
+@click.argument("name")
 @api_command
 def logins(client: Client, name: str) -> tuple[Any, Any]:
     """List the logins of the database that enqueue for a tenant."""
@@ -154,5 +174,8 @@ def _number(text: str) -> Any:
 
 
 def _listed(answer: Any) -> None:
-    items = [item | item["limits_in_force"] for item in answer["items"]]
+    items = [
+        item | item["limits_in_force"] | ({"state": "being deleted"} if item.get("deleted_at") else {})
+        for item in answer["items"]
+    ]
     _TABLE({"items": items, "next_cursor": answer["next_cursor"]})

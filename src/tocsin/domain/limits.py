@@ -7,7 +7,8 @@ field:
 - the API, when something is created or changed: `pending_jobs`, `payload_bytes`, `min_interval`;
 - every API process for itself, at every request: `requests_per_second`, `request_burst`;
 - the engines, when executions are claimed: `in_flight`, `fires_per_second`. What is over these waits, nothing
-  is lost.
+  is lost;
+- the schedulers: `history_days`.
 """
 
 import math
@@ -25,6 +26,7 @@ _LOOKED_AT: Final = 100
 Count = Annotated[int, Meta(ge=1, le=10_000_000_000)]
 # Slower than once in a quarter of an hour is a suspension; and of a bucket that never fills nobody can say
 # when it will.
+Days = Annotated[int, Meta(ge=1, le=36_500)]
 Rate = Annotated[float, Meta(ge=0.001, le=10_000_000)]
 
 
@@ -45,6 +47,8 @@ class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """Executions running at once."""
     fires_per_second: Rate | None = None
     """Executions started per second."""
+    history_days: Days | None = None
+    """For how many days history is kept, if that is shorter than the installation keeps it."""
 
     def over(self, defaults: "TenantLimits") -> "TenantLimits":
         """These limits, and the defaults where they say nothing."""

@@ -15,10 +15,11 @@ from typing import Final, Protocol
 import msgspec
 
 from tocsin.clock import Clock
-from tocsin.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Instant, Span
+from tocsin.domain.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Instant, Span
 from tocsin.scheduler.leaser import Leases
 from tocsin.service import Report
 from tocsin.store.forgetting import SWEPT, ForgettingStore, Walk
+from tocsin.store.forgetting_tenants import TenantForgetting
 
 _RESTS: Final = 9
 """How many times as long as a batch took the rest is: forgetting has a tenth of one connection."""
@@ -27,6 +28,8 @@ _LONGEST_REST: Final[Span] = 10 * SECOND
 _AFTER_TROUBLE: Final[Span] = MINUTE
 _NEXT_LOOK: Final[Span] = MINUTE
 _NEXT_PASS: Final[Span] = HOUR
+_STILL_RUNNING: Final[Span] = 10 * SECOND
+"""Until what runs of a deleted tenant is looked at again."""
 _BARREN_REST: Final[Span] = SECOND
 """After blocks of a table in which there was hardly anything to forget."""
 
@@ -55,7 +58,8 @@ class Forgetter:
     def __init__(self, store: ForgettingStore, leases: Leases, clock: Clock) -> None:
         self._leases = leases
         self._clock = clock
-        errands: list[Errand] = [_EndedJobs(store), _Keys(store), *(_Sweep(store, table) for table in SWEPT)]
+        errands: list[Errand] = [_EndedJobs(store), _Keys(store), _DeletedTenants(store.tenants),
+                                 _BriefHistories(store.tenants), *(_Sweep(store, table) for table in SWEPT)]  # fmt: skip
         self._next: list[tuple[Instant, int, Errand]] = [(0, place, one) for place, one in enumerate(errands)]
 
     async def run_once(self, now: Instant) -> Report:
@@ -113,6 +117,40 @@ class _Keys:
             self._low_mark, self._bottom_at = 0, now + HOUR
         batch, self._low_mark = await self._store.keys(self._low_mark)
         return Turn(batch.forgotten, wait=0 if batch.more else _NEXT_LOOK)
+
+
+class _DeletedTenants:
+    """Everything of tenants that were deleted, one tenant after the other."""
+
+    def __init__(self, store: TenantForgetting) -> None:
+        self._store = store
+
+    async def turn(self, now: Instant) -> Turn:
+        tenant = await self._store.deleted()
+        if tenant is None:
+            return Turn(0, wait=_NEXT_LOOK)
+        forgotten, gone = await self._store.everything(tenant, now)
+        return Turn(forgotten, wait=0 if forgotten or gone else _STILL_RUNNING)
+
+
+class _BriefHistories:
+    """History of tenants that keep it for fewer days than the installation does."""
+
+    def __init__(self, store: TenantForgetting) -> None:
+        self._store = store
+        self._left: list[tuple[int, int]] | None = None
+
+    async def turn(self, now: Instant) -> Turn:
+        if self._left is None:
+            self._left = [(row["id"], row["days"]) for row in await self._store.brief()]
+        if not self._left:
+            self._left = None
+            return Turn(0, wait=_NEXT_PASS)
+        tenant_id, days = self._left[-1]
+        forgotten = await self._store.history(tenant_id, now - days * DAY)
+        if not forgotten:
+            self._left.pop()
+        return Turn(forgotten)
 
 
 class _Sweep:

@@ -20,6 +20,7 @@ import msgspec
 from tocsin.db.pool import Database
 from tocsin.domain.cells import CELL
 from tocsin.domain.instant import DAY, MINUTE, Instant, from_datetime, to_datetime
+from tocsin.store.forgetting_tenants import TenantForgetting
 from tocsin.store.misfires import MisfireStore
 from tocsin.store.statements import sql
 
@@ -69,6 +70,7 @@ class ForgettingStore:
         self._misfires = MisfireStore(database)
         self._days = days
         self._audit_days = audit_days
+        self.tenants = TenantForgetting(database)
 
     async def oldest_day(self, now: Instant) -> Walk | None:
         """The oldest day of history that is to be walked, if there is one."""

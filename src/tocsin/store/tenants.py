@@ -99,6 +99,30 @@ class TenantStore:
             await _changed(session, row["id"], origin, f"tenant.{action}", before, row)
             return row
 
+    async def delete(self, name: str, origin: Origin) -> Record:
+        """Have a suspended tenant removed with everything that is its own. There is no way back."""
+        async with self._database.transaction() as session:
+            before: Record | None = await session.fetchrow(
+                "SELECT * FROM tenants WHERE name = $1 FOR NO KEY UPDATE", name
+            )
+            if before is None:
+                raise NotFound(f"no tenant {name[:80]!r}")
+            if before["deleted_at"] is not None:
+                return before
+            if before["state"] != TenantState.SUSPENDED:
+                raise Conflict("only a suspended tenant can be deleted", hint="suspend it first")
+            login = await session.fetchrow(
+                "SELECT login::text AS login FROM tenant_logins WHERE tenant_id = $1 LIMIT 1", before["id"]
+            )
+            if login is not None:
+                raise Conflict(f"the login {login['login']} enqueues for it", hint="unbind it first")
+            row: Record = await session.fetchrow(
+                "UPDATE tenants SET deleted_at = tocsin_now(), updated_at = tocsin_now() WHERE id = $1 RETURNING *",
+                before["id"],
+            )
+            await _changed(session, row["id"], origin, "tenant.delete", before, row)
+            return row
+
     async def pending_jobs(self, tenant_id: int, horizon: float, most: int) -> int:
         """How many jobs of a tenant still have something to do, or `most` if there are more."""
         row = await self._database.one(sql("pending_jobs"), tenant_id, horizon, most)
@@ -115,6 +139,8 @@ async def _lock(session: Session, name: str) -> Record:
     row = await session.fetchrow("SELECT * FROM tenants WHERE name = $1 FOR NO KEY UPDATE", name)
     if row is None:
         raise NotFound(f"no tenant {name[:80]!r}")
+    if row["deleted_at"] is not None:
+        raise Conflict("the tenant is being deleted")
     return row
 
 

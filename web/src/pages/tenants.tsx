@@ -23,6 +23,7 @@ const LIMITS: [keyof Limits, string][] = [
   ["request_burst", "burst of requests"],
   ["payload_bytes", "bytes of a body"],
   ["min_interval", "shortest interval"],
+  ["history_days", "days of history"],
 ];
 
 export function Tenants({ id }: { id?: string }) {

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tocsin.api.wire.pages import Page
 from tocsin.api.wire.scalars import Time
-from tocsin.domain.limits import Count, Rate, TenantLimits
+from tocsin.domain.limits import Count, Days, Rate, TenantLimits
 from tocsin.domain.tenant import MAX_WEIGHT, TenantState
 from tocsin.domain.written import UpToADay, WrittenName
 
@@ -22,6 +22,7 @@ class LimitsPatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_burst: Count | UnsetType | None = UNSET
     in_flight: Count | UnsetType | None = UNSET
     fires_per_second: Rate | UnsetType | None = UNSET
+    history_days: Days | UnsetType | None = UNSET
 
 
 class Limits(TenantLimits, frozen=True, omit_defaults=False):
@@ -54,6 +55,8 @@ class Tenant(msgspec.Struct, frozen=True):
     limits_in_force: Limits
     created_at: Time
     updated_at: Time
+    deleted_at: Time | None = None
+    """Since when everything of it is being removed."""
 
 
 class TenantPage(Page, frozen=True, kw_only=True):

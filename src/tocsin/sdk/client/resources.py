@@ -239,7 +239,7 @@ class AsyncConnections:
         return answer
 
     async def delete(self, name: str, /) -> types.Nothing:
-        """Delete a connection that no job names."""
+        """Delete a connection that nothing names."""
         answer: types.Nothing = await self._client.send(request_of("DELETE", "connections", name))
         return answer
 
@@ -1173,6 +1173,11 @@ class AsyncTenants:
         answer: types.Tenant = await self._client.send(
             request_of("PATCH", "tenants", tenant, body=dict(body), idempotency_key=idempotency_key)
         )
+        return answer
+
+    async def delete(self, tenant: str, /) -> types.Tenant:
+        """Delete a suspended tenant with everything that is its own, for good."""
+        answer: types.Tenant = await self._client.send(request_of("DELETE", "tenants", tenant))
         return answer
 
     async def suspend(

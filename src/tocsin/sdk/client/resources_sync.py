@@ -238,7 +238,7 @@ class Connections:
         return answer
 
     def delete(self, name: str, /) -> types.Nothing:
-        """Delete a connection that no job names."""
+        """Delete a connection that nothing names."""
         answer: types.Nothing = self._client.send(request_of("DELETE", "connections", name))
         return answer
 
@@ -1172,6 +1172,11 @@ class Tenants:
         answer: types.Tenant = self._client.send(
             request_of("PATCH", "tenants", tenant, body=dict(body), idempotency_key=idempotency_key)
         )
+        return answer
+
+    def delete(self, tenant: str, /) -> types.Tenant:
+        """Delete a suspended tenant with everything that is its own, for good."""
+        answer: types.Tenant = self._client.send(request_of("DELETE", "tenants", tenant))
         return answer
 
     def suspend(

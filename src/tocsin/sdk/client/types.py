@@ -6,12 +6,14 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 class AlertChannel(TypedDict):
     """Where to tell of alerts."""
 
-    kind: "Literal['json', 'slack', 'webhook']"
-    url: "str"
+    kind: "Literal['json', 'mail', 'slack', 'webhook']"
+    url: "NotRequired[str | None]"
     path_secret: "NotRequired[SecretRef | None]"
     method: "NotRequired[Literal['POST', 'PUT', 'GET']]"
     headers: "NotRequired[dict[str, SecretRef]]"
     body: "NotRequired[Any]"
+    connection: "NotRequired[str | None]"
+    to: "NotRequired[list[str]]"
 
 
 class AlertChannelTest(TypedDict):
@@ -23,12 +25,14 @@ class AlertChannelTest(TypedDict):
 class AlertChannelView(TypedDict):
     """A channel. Of its credentials the names of secrets are shown."""
 
-    kind: "Literal['json', 'slack', 'webhook']"
-    url: "str"
+    kind: "Literal['json', 'mail', 'slack', 'webhook']"
+    url: "NotRequired[str | None]"
     path_secret: "NotRequired[SecretRef | None]"
     method: "NotRequired[Literal['POST', 'PUT', 'GET']]"
     headers: "NotRequired[dict[str, SecretRef]]"
     body: "NotRequired[Any]"
+    connection: "NotRequired[str | None]"
+    to: "NotRequired[list[str]]"
     name: "str"
     version: "int"
     created_at: "str"
@@ -45,7 +49,7 @@ class AlertChannels(TypedDict):
 class AlertRule(TypedDict):
     """What to watch, and how to tell of it."""
 
-    watch: "DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch"
+    watch: "DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch"
     channels: "list[str]"
     scope: "NotRequired[Literal['fleet', 'tenant']]"
     lasting: "NotRequired[str | float]"
@@ -57,7 +61,7 @@ class AlertRule(TypedDict):
 class AlertRuleView(TypedDict):
     """A rule. `beat_at` is the minute of a dead man's switch's latest beat, `withheld` why there is none now."""
 
-    watch: "DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch"
+    watch: "DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch"
     channels: "list[str]"
     scope: "NotRequired[Literal['fleet', 'tenant']]"
     lasting: "NotRequired[str | float]"
@@ -411,7 +415,7 @@ class ComingFires(TypedDict):
 class ConnectionBody(TypedDict):
     """A connection whose name is in the address."""
 
-    kind: "Literal['nats', 'rabbitmq', 'redis', 'sqs']"
+    kind: "Literal['nats', 'rabbitmq', 'redis', 'sqs', 'smtp']"
     addresses: "list[str]"
     tls: "NotRequired[BrokerTls | None]"
     username: "NotRequired[str | None]"
@@ -419,6 +423,7 @@ class ConnectionBody(TypedDict):
     token: "NotRequired[SecretRef | None]"
     virtual_host: "NotRequired[str]"
     region: "NotRequired[str | None]"
+    sender: "NotRequired[str | None]"
     creates_streams: "NotRequired[bool]"
     replicas: "NotRequired[int]"
     in_flight: "NotRequired[int]"
@@ -436,7 +441,7 @@ class ConnectionTest(TypedDict):
 class ConnectionView(TypedDict):
     """A connection. Of its credentials the names of secrets are shown."""
 
-    kind: "Literal['nats', 'rabbitmq', 'redis', 'sqs']"
+    kind: "Literal['nats', 'rabbitmq', 'redis', 'sqs', 'smtp']"
     addresses: "list[str]"
     tls: "NotRequired[BrokerTls | None]"
     username: "NotRequired[str | None]"
@@ -444,6 +449,7 @@ class ConnectionView(TypedDict):
     token: "NotRequired[SecretRef | None]"
     virtual_host: "NotRequired[str]"
     region: "NotRequired[str | None]"
+    sender: "NotRequired[str | None]"
     creates_streams: "NotRequired[bool]"
     replicas: "NotRequired[int]"
     in_flight: "NotRequired[int]"
@@ -758,6 +764,13 @@ class Health(TypedDict):
     detail: "NotRequired[str | None]"
 
 
+class HostAtRest(TypedDict):
+    """Executions have waited for this long for a host or broker that fails or takes no more calls."""
+
+    kind: "Literal['host_at_rest']"
+    longer_than: "NotRequired[str | float]"
+
+
 class HttpTarget(TypedDict):
     """An HTTP request. A JSON body that is not a string is sent as application/json."""
 
@@ -795,7 +808,7 @@ class Job(TypedDict):
     state_reason: "str | None"
     paused_until: "str | None"
     schedule: "Schedule"
-    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget"
+    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget"
     queue: "str"
     priority: "int"
     tags: "list[str]"
@@ -828,7 +841,7 @@ class JobBody(TypedDict):
     """A job as it shall be."""
 
     schedule: "str | list[str | Schedule] | Schedule"
-    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget"
+    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget"
     name: "NotRequired[str | None]"
     description: "NotRequired[str | None]"
     queue: "NotRequired[str]"
@@ -864,7 +877,7 @@ class JobPatch(TypedDict):
     """Fields of a job to change; the others stay. Nested objects are replaced whole."""
 
     schedule: "NotRequired[str | list[str | Schedule] | Schedule]"
-    target: "NotRequired[HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget]"
+    target: "NotRequired[HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget]"
     name: "NotRequired[str | None]"
     description: "NotRequired[str | None]"
     queue: "NotRequired[str]"
@@ -984,6 +997,7 @@ class Limits(TypedDict):
     request_burst: "NotRequired[int | None]"
     in_flight: "NotRequired[int | None]"
     fires_per_second: "NotRequired[float | None]"
+    history_days: "NotRequired[int | None]"
 
 
 class LimitsPatch(TypedDict):
@@ -996,6 +1010,7 @@ class LimitsPatch(TypedDict):
     request_burst: "NotRequired[int | None]"
     in_flight: "NotRequired[int | None]"
     fires_per_second: "NotRequired[float | None]"
+    history_days: "NotRequired[int | None]"
 
 
 class LogPage(TypedDict):
@@ -1088,7 +1103,7 @@ NewBackfill = TypedDict(
 class NewConnection(TypedDict):
     """A connection on its way in."""
 
-    kind: "Literal['nats', 'rabbitmq', 'redis', 'sqs']"
+    kind: "Literal['nats', 'rabbitmq', 'redis', 'sqs', 'smtp']"
     addresses: "list[str]"
     tls: "NotRequired[BrokerTls | None]"
     username: "NotRequired[str | None]"
@@ -1096,6 +1111,7 @@ class NewConnection(TypedDict):
     token: "NotRequired[SecretRef | None]"
     virtual_host: "NotRequired[str]"
     region: "NotRequired[str | None]"
+    sender: "NotRequired[str | None]"
     creates_streams: "NotRequired[bool]"
     replicas: "NotRequired[int]"
     in_flight: "NotRequired[int]"
@@ -1106,7 +1122,7 @@ class NewJob(TypedDict):
     """A job to create. With `unique` or `debounce` one one-off is live under a key at a time, among those of one kind of target, for tasks of one task."""
 
     schedule: "str | list[str | Schedule] | Schedule"
-    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget"
+    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget"
     name: "NotRequired[str | None]"
     description: "NotRequired[str | None]"
     queue: "NotRequired[str]"
@@ -1755,6 +1771,16 @@ class SkipAnswer(TypedDict):
     skipped: "str"
 
 
+class SmtpTarget(TypedDict):
+    """A mail. Its body is plain text."""
+
+    kind: "Literal['smtp']"
+    connection: "str"
+    body: "NotRequired[Any]"
+    to: "list[str]"
+    subject: "str"
+
+
 class SqsTarget(TypedDict):
     """A message to a queue of SQS."""
 
@@ -1834,7 +1860,7 @@ class TallyHour(TypedDict):
 class TargetTrial(TypedDict):
     """A target to call once."""
 
-    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget"
+    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget"
     name: "NotRequired[str | None]"
     timeout: "NotRequired[str | float | None]"
 
@@ -1859,6 +1885,7 @@ class Tenant(TypedDict):
     limits_in_force: "Limits"
     created_at: "str"
     updated_at: "str"
+    deleted_at: "NotRequired[str | None]"
 
 
 class TenantPage(TypedDict):
