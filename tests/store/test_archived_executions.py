@@ -12,8 +12,12 @@ from tests.support.api import InProcessApi, in_process_api
 from tests.support.archive import NOW, Days, inline
 from tests.support.postgres import Cluster
 from tocsin.api.app import Application
+from tocsin.archive.process import in_a_process
 from tocsin.archive.work import Place
+from tocsin.domain.errors import Unavailable
+from tocsin.domain.ids import ExecutionKey, execution_text, parse_job_text
 from tocsin.domain.instant import DAY, MINUTE, format_instant
+from tocsin.store import archived_executions
 from tocsin.store.archived_executions import ArchivedExecutions
 from tocsin.store.execution_listing import ExecutionListing
 
@@ -103,3 +107,96 @@ def test_a_listing_over_archived_and_other_days_is_what_it_was(
     assert [row | {"archived": False} for row in now] == before[tenant, number]
     day_after = format_instant(THREE_DAYS_AGO + 2 * DAY)
     assert all(row["archived"] is (row["finished_at"] < day_after) for row in now)
+
+
+def test_one_execution_is_found_explained_and_not_changed(
+    company: Company, before: dict[tuple[str, int], list[dict[str, Any]]]
+) -> None:
+    old = next(row for row in before["other", 0] if row["finished_at"] < SOME and row["state"] == "dead")
+    shown = company.api.get(f"/v1/executions/{old['id']}", key=company.keys["other"])
+    assert shown.status == 200
+    expected = old | {"archived": True, "attempts": shown.json()["attempts"]}
+    assert shown.json() == expected
+    assert company.api.get(f"/v1/executions/{old['id']}/explain", key=company.keys["other"]).json()[
+        "explanation"
+    ]
+    assert (
+        company.api.get(f"/v1/executions/{old['id']}/logs", key=company.keys["other"]).json()["items"] == []
+    )
+    for action in ("retry", "cancel"):
+        refused = company.api.post(f"/v1/executions/{old['id']}/{action}", key=company.keys["other"])
+        assert refused.status == 409
+        assert "archived" in refused.problem()["detail"]
+
+
+def test_the_result_of_a_task_comes_with_its_last_attempt(
+    company: Company, before: dict[tuple[str, int], list[dict[str, Any]]]
+) -> None:
+    rows = [row for row in before["default", 4] if row["finished_at"] < SOME]
+    shown = company.api.get(f"/v1/executions/{rows[0]['id']}", key=company.keys["default"]).json()
+    assert isinstance(shown["attempts"][-1]["result"], int)
+
+
+def test_nobody_sees_what_another_tenant_archived(
+    company: Company, before: dict[tuple[str, int], list[dict[str, Any]]]
+) -> None:
+    others = next(row for row in before["other", 0] if row["finished_at"] < SOME)
+    assert company.api.get(f"/v1/executions/{others['id']}", key=company.keys["default"]).status == 404
+    query = {"job": others["job_id"], "finished_from": format_instant(THREE_DAYS_AGO)}
+    assert [row for row in company.all("default", query) if row["id"] == others["id"]] == []
+
+
+def test_what_is_in_no_file_is_not_found(
+    company: Company, before: dict[tuple[str, int], list[dict[str, Any]]]
+) -> None:
+    job = parse_job_text(before["default", 0][0]["job_id"])
+    unknown = execution_text(ExecutionKey(job, THREE_DAYS_AGO + 1))
+    assert company.api.get(f"/v1/executions/{unknown}", key=company.keys["default"]).status == 404
+
+
+def test_a_page_without_a_range_does_not_wait_for_the_archive(
+    company: Company, before: dict[tuple[str, int], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(*_: Any) -> Any:
+        raise Unavailable("the archive cannot be used now")
+
+    monkeypatch.setattr(company.archived, "_run", gone)
+    first = company.api.get("/v1/executions", key=company.keys["default"], limit="500")
+    assert first.status == 200
+    page = first.json()
+    assert [row | {"archived": False} for row in page["items"]] == before["default", 0][: len(page["items"])]
+    assert page["items"]
+    more = company.api.get("/v1/executions", key=company.keys["default"], cursor=page["next_cursor"])
+    assert more.status == 503
+    ranged = company.api.get("/v1/executions", key=company.keys["default"], finished_from=SOME, limit="500")
+    assert [row["id"] for row in ranged.json()["items"]] == [row["id"] for row in page["items"]]
+
+
+def test_a_look_that_has_no_time_left_goes_on_with_the_next_page(
+    company: Company, before: dict[tuple[str, int], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archived_executions, "_BUDGET", 0.0)
+    for number in (2, 5):
+        assert [row | {"archived": False} for row in company.all("other", QUERIES[number])] == before[
+            "other", number
+        ]
+
+
+def test_processes_answer_as_well(
+    company: Company, before: dict[tuple[str, int], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(company.archived, "_run", in_a_process)
+    assert [row | {"archived": False} for row in company.all("default", QUERIES[5])] == before["default", 5]
+
+
+def test_a_forgotten_job_keeps_its_name(cluster: Cluster, tmp_path: Path) -> None:
+    with in_process_api(cluster.new_database()) as api:
+        company = Company(api, tmp_path)
+        job = api.create(name="nightly report", schedule={"every": "1h"})
+        api.run(company.days.fill(2, 3))
+        api.fetch("UPDATE history SET job_id = $1, tenant_id = 1", parse_job_text(job["id"]))
+        api.run(company.days.archive())
+        api.fetch("DELETE FROM jobs")
+        api.run(company.days.tidy())
+        rows = company.all("default", {"finished_from": format_instant(NOW - 5 * DAY)})
+        assert {(row["job_id"], row["job_name"]) for row in rows} == {(job["id"], "nightly report")}

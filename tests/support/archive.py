@@ -116,9 +116,9 @@ class Days:
         return rows
 
     async def drop(self, days: int = 1) -> int:
-        """What retention does. Returns how many days went."""
-        gone = await self.history.drop_partitions(self.now, days)
-        return gone + await self.history.drop_partitions(self.now, days, "audit")
+        """What retention does. Returns how many days of history went."""
+        await self.history.drop_partitions(self.now, days, "audit")
+        return await self.history.drop_partitions(self.now, days)
 
     async def tidy(self, days: int = 1, tries: int = 50) -> None:
         """Archive and drop until nothing is left to, whatever comes in between."""
@@ -151,16 +151,15 @@ class Days:
         )
         return sorted(_normal(msgspec.json.decode(row["row"])) for row in rows)
 
-    async def archived(self, table: Table = HISTORY, states: tuple[str, ...] = ("dropped",)) -> list[str]:
+    async def archived(self, table: Table = HISTORY, folder: Path | None = None) -> list[str]:
         """The rows in the archive's files, as text, read as anybody would: without a line of ours."""
         rows = await self.database.fetch(
-            "SELECT object FROM archives WHERE name = $1 AND state = ANY ($2::text[]) AND object IS NOT NULL",
+            "SELECT object FROM archives WHERE name = $1 AND state = 'dropped' AND object IS NOT NULL",
             table.name,
-            list(states),
         )
         found: list[str] = []
         for row in rows:
-            file = str(Path(self.place.where) / row["object"])
+            file = str((folder or Path(self.place.where)) / row["object"])
             columns = ", ".join(f'"{column.name}"' for column in table.columns)
             result = duckdb.execute(f"SELECT {columns} FROM '{file}'")
             names = [column[0] for column in result.description]

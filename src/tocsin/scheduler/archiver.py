@@ -24,7 +24,7 @@ from tocsin.archive.tables import AUDIT, HISTORY, Table
 from tocsin.archive.work import Check, Place, Put, Remove
 from tocsin.clock import Clock
 from tocsin.domain.errors import Refused, Unavailable
-from tocsin.domain.instant import DAY, MINUTE, SECOND, Instant, Span
+from tocsin.domain.instant import MINUTE, SECOND, Instant, Span
 from tocsin.failpoints import Failpoints
 from tocsin.scheduler.leaser import Leases
 from tocsin.service import AGAIN_NOW, Report
@@ -41,7 +41,6 @@ _LONGEST_REST: Final[Span] = 2 * MINUTE
 _NEXT_LOOK: Final[Span] = 5 * MINUTE
 _AFTER_TROUBLE: Final[Span] = MINUTE
 _LONGEST_AFTER_TROUBLE: Final[Span] = 30 * MINUTE
-_KEPT_LEFTOVERS: Final[Span] = DAY
 _MOST_LEFTOVERS: Final = 100
 _EXPORT_SECONDS: Final = 3600.0
 _FILE_SECONDS: Final = 300.0
@@ -91,7 +90,7 @@ class Archiver:
             return Report(again_at=self._not_before)
         began = self._clock.monotonic()
         try:
-            await self._remove_leftovers(now)
+            await self._remove_leftovers()
             rows, behind = await self._next(now)
         except (Unavailable, Refused) as error:
             return self._again_later(now, error)
@@ -194,8 +193,8 @@ class Archiver:
         )
         return piece.file.rows if piece.file else 0
 
-    async def _remove_leftovers(self, now: Instant) -> None:
-        objects = await self._store.leftovers(now, _KEPT_LEFTOVERS, _MOST_LEFTOVERS)
+    async def _remove_leftovers(self) -> None:
+        objects = await self._store.leftovers(_MOST_LEFTOVERS)
         if objects:
             await self._run(Remove(place=self._place, seconds=_FILE_SECONDS, names=objects), None)
             await self._store.removed(objects)

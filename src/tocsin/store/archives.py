@@ -26,6 +26,12 @@ _SETTLED: Final = HOUR
 _KEY: Final = "name = $1 AND day = $2 AND round = $3 AND part = $4 AND tries = $5"
 _LEFT: Final = "INSERT INTO archive_leftovers (object) VALUES ($1) ON CONFLICT (object) DO UPDATE SET since = tocsin_now()"
 
+_GONE: Final = (
+    "UPDATE archives SET state = 'dropped', changed_at = tocsin_now() WHERE name = $1 AND state = 'verified'"
+    " AND to_regclass(name || '_' || to_char(day, 'YYYYMMDD')) IS NULL"
+)
+"""Days that a node dropped which has no archive: their files are all that is left."""
+
 
 class Bound(msgspec.Struct, frozen=True):
     """A place between rows of a day."""
@@ -89,6 +95,7 @@ class ArchiveStore:
 
     async def next_day(self, table: Table, now: Instant) -> tuple[date | None, int]:
         """The oldest day that is over and not archived yet, and how many wait behind it."""
+        await self._database.execute(_GONE, table.name)
         rows = await self._database.fetch(
             sql("days_to_archive"), table.name, to_datetime(now - _SETTLED).date()
         )
@@ -179,12 +186,11 @@ class ArchiveStore:
         words = "state = 'exporting', failures = failures + 1, trouble = $6"
         await self._moved(piece, "written", words, trouble[:1000])
 
-    async def leftovers(self, now: Instant, age: int, limit: int) -> list[str]:
-        """Files that were replaced for a while and are no part of the archive."""
+    async def leftovers(self, limit: int) -> list[str]:
+        """Files that were replaced a day ago or earlier, and are no part of the archive."""
         rows = await self._database.fetch(
-            "SELECT l.object FROM archive_leftovers l WHERE l.since < $1"
-            " AND NOT EXISTS (SELECT FROM archives a WHERE a.object = l.object) ORDER BY l.since LIMIT $2",
-            now - age,
+            "SELECT l.object FROM archive_leftovers l WHERE l.since < tocsin_now() - interval '1 day'"
+            " AND NOT EXISTS (SELECT FROM archives a WHERE a.object = l.object) ORDER BY l.since LIMIT $1",
             limit,
         )
         return [row["object"] for row in rows]
