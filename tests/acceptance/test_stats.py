@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from tests.support.api import InProcessApi, in_process_api
+from tocsin.api import pulse as pulse_module
 from tocsin.api.endpoint import NOBODY, Call
 from tocsin.api.events import _still_may
 from tocsin.api.pulse import Beat, Listener, Pulse
 from tocsin.api.request import Request
-from tocsin.domain.instant import format_instant
+from tocsin.clock import VirtualClock
+from tocsin.domain.errors import Unavailable
+from tocsin.domain.instant import SECOND, format_instant
 from tocsin.store import series as series_store
 from tocsin.store.leases import LeaseStore
 
@@ -234,6 +237,30 @@ def test_a_pulse_tells_each_listener_of_its_tenant_once(api: InProcessApi) -> No
     assert [row["name"] for row in first[tenant["id"]]] == ["told"]
     assert other["id"] not in first
     assert second == {}
+
+
+def test_a_defect_in_one_pulse_does_not_silence_those_who_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulse_module, "_EVERY", 0.0)
+    looks = iter([KeyError("a row of a newer version"), Unavailable("away"), []])
+
+    class Stats:
+        async def ended_since(self, *_: object) -> list[Any]:
+            found = next(looks, [])
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        changed_since = fleet = ended_since
+
+    async def story() -> Beat | None:
+        stats: Any = Stats()
+        pulse = Pulse(stats, stats, stats, VirtualClock(SECOND))
+        listener = pulse.listen(1)
+        beat = await listener.beats.get()
+        pulse.stop()
+        return beat
+
+    assert asyncio.run(story()) == Beat(SECOND, [], [])
 
 
 def test_a_slow_listener_costs_a_bounded_number_of_pulses(api: InProcessApi) -> None:

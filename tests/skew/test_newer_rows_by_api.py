@@ -7,6 +7,8 @@ import pytest
 
 from tests.skew.tomorrow import UNKNOWN, UNKNOWN_SCHEDULES, UNKNOWN_TARGET
 from tests.support.api import in_process_api
+from tocsin.api.events import _events
+from tocsin.api.pulse import Beat
 from tocsin.db.pool import open_connection
 
 JOB = {"schedule": {"every": "1h"}, "target": {"kind": "noop"}, "name": "hourly"}
@@ -32,3 +34,16 @@ def test_a_job_that_cannot_be_read_is_refused_in_words_and_can_be_deleted(url: s
         assert {answer.status for answer in answers} <= {409, 503}
         assert all("this version cannot" in answer.json()["detail"] for answer in answers)
         assert api.delete(job).status == 200
+
+
+def test_an_operation_that_only_newer_versions_know_is_refused_in_words_and_its_list_is_not(url: str) -> None:
+    with in_process_api(url) as api:
+        api.create(**JOB)
+        asked = {"do": "pause", "of": "jobs", "where": {}}
+        made = api.post("/v1/operations", asked).json()["operation"]["id"]
+        api.fetch("UPDATE operations SET action = 'polish', errors = '{\"worn out\": 3}'")
+        one, many = api.get(f"/v1/operations/{made}"), api.get("/v1/operations")
+        assert (one.status, "polish" in one.json()["detail"]) == (409, True)
+        assert (many.status, [one["id"] for one in many.json()["broken"]]) == (200, [str(made)])
+        row = api.fetch("SELECT o.*, 0 AS under_way FROM operations o")
+        assert [kind for kind, _ in _events(Beat(0, [], row))] == ["pulse"]

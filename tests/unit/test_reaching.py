@@ -70,6 +70,19 @@ def test_what_an_operator_can_mend_is_said_before_silence() -> None:
         run_jumping(reach([0, 1], Hosts(OSError(), Unavailable("a standby")).attempt))
 
 
+def test_an_error_that_nobody_thought_of_does_not_end_the_search() -> None:
+    hosts = Hosts(ZeroDivisionError(), None)
+
+    async def scenario() -> int:
+        found = asyncio.create_task(reach_at_last(2, hosts.attempt))
+        await asyncio.sleep(60)
+        hosts.answers[0] = 0.0
+        return (await found).number
+
+    assert run_jumping(scenario()) == 0
+    assert 10 < sum(number == 0 for number, _ in hosts.tried) < 60
+
+
 def test_a_host_that_comes_up_is_found_although_another_stays_silent() -> None:
     async def scenario() -> tuple[int, float]:
         hosts = Hosts(None, Unavailable("a standby"))

@@ -16,7 +16,7 @@ from starlette.responses import StreamingResponse
 from tocsin.api.endpoint import Call, Endpoint
 from tocsin.api.operations import operation_view
 from tocsin.api.pulse import Beat, FleetNews, Listener
-from tocsin.domain.errors import Refused, Unavailable
+from tocsin.domain.errors import Refused, Unavailable, Unreadable
 from tocsin.domain.fleet_changes import NodeChange
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text
 from tocsin.domain.instant import MILLISECOND, format_instant
@@ -111,7 +111,8 @@ def _events(beat: Beat) -> Iterator[tuple[str, Any]]:
     ended = [_ended(row) for row in beat.ended[-_MOST_TOLD:]]
     yield "pulse", {"now": format_instant(beat.now), "ended": ended, "more": len(beat.ended) > _MOST_TOLD}
     for row in beat.operations:
-        yield "operation", operation_view(row)
+        with contextlib.suppress(Unreadable):
+            yield "operation", operation_view(row)
     if beat.fleet is not None:
         for change in beat.fleet.nodes:
             yield "node", _node(change, beat.fleet)

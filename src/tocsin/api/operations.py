@@ -19,7 +19,7 @@ from tocsin.api.wire import operations as wire
 from tocsin.api.wire.actions import Nothing, Reason
 from tocsin.api.wire.pages import CursorNumber, decode_cursor, encode_cursor
 from tocsin.api.wire.scalars import time_of
-from tocsin.domain.errors import NotFound, Refused
+from tocsin.domain.errors import NotFound, Refused, Unreadable
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text
 from tocsin.domain.instant import HOUR, SECOND, format_instant, format_span, parse_span
 from tocsin.domain.keys import Scope
@@ -164,14 +164,18 @@ def _text(of: Of, row: Any) -> str:
 
 
 def operation_view(row: Any) -> wire.Operation:
-    """An operation from its row."""
-    errors = msgspec.json.decode(row["errors"], type=dict[str, tuple[int, str]])
+    """An operation from its row. Raises `Unreadable` if only a newer version knows what it does."""
+    try:
+        do, of = Do(row["action"]), Of(row["things"])
+        errors = msgspec.json.decode(row["errors"], type=dict[str, tuple[int, str]])
+    except (ValueError, msgspec.DecodeError) as error:
+        raise Unreadable(f"this version cannot read the operation {row['id']}: {error}") from None
     ran = (row["updated_at"] - row["created_at"]) / SECOND
     brake = None if row["stop_of"] is None else wire.Brake(row["stop_share"], row["stop_of"])
     return wire.Operation(
         id=row["id"],
-        do=Do(row["action"]),
-        of=Of(row["things"]),
+        do=do,
+        of=of,
         where=None if row["filter"] is None else msgspec.json.decode(row["filter"]),
         state=row["state"],
         state_reason=row["state_reason"],
@@ -227,7 +231,7 @@ ENDPOINTS = (
         parameters=(LIMIT, CURSOR, Parameter("state", "Only operations in this state", {"type": "string", "enum": list(_STATES)})),
     ),
     Endpoint(
-        method="GET", path=_OPERATION, handler=show, answer=wire.Operation, refusals=(404,),
+        method="GET", path=_OPERATION, handler=show, answer=wire.Operation, refusals=(404, 409),
         summary="Show an operation and how far it has come",
     ),
     _CHANGE(

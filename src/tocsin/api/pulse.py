@@ -115,6 +115,8 @@ class Pulse:
                 fleet = None if number % 2 else await self._fleet_news()
             except Unavailable as error:
                 _log.warning("pulse.missed", error=str(error))
+            except Exception:  # noqa: BLE001 - a defect that one row shows must not silence every stream
+                _log.exception("pulse.failed")
             else:
                 for one in tuple(self._listeners):
                     ended, operations = news.get(one.tenant_id, []), operated.get(one.tenant_id, [])

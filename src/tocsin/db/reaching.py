@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
+import structlog
+
 from tocsin.domain.errors import Refused, Unavailable
 
 APART: Final = 0.25
@@ -17,6 +19,8 @@ APART: Final = 0.25
 EACH: Final = 2.0
 """Seconds that one try may take."""
 _PAUSE: Final = 0.25
+_AFTER_DEFECT: Final = 2.0
+_log = structlog.get_logger()
 
 
 class Closable(Protocol):
@@ -90,6 +94,9 @@ async def _try_until_granted(attempt: Try[C], number: int) -> C:
             return await _try(attempt, number)
         except (Unavailable, OSError, Refused):
             await asyncio.sleep(_PAUSE)
+        except Exception as error:  # noqa: BLE001 - nobody else looks: whatever it was, it may be over next time
+            _log.warning("database.look_failed", error=repr(error))
+            await asyncio.sleep(_AFTER_DEFECT)
 
 
 async def _let_go(tasks: dict[asyncio.Task[C], int]) -> None:

@@ -24,6 +24,10 @@ _NOT_DONE: Final = (
     asyncpg.QueryCanceledError,
     asyncpg.LockNotAvailableError,
     asyncpg.DiskFullError,
+    asyncpg.OutOfMemoryError,
+    asyncpg.PostgresSystemError,  # its disk
+    asyncpg.IdleInTransactionSessionTimeoutError,  # this process stood still in the middle of one
+    asyncpg.IdleSessionTimeoutError,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
