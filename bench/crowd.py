@@ -75,6 +75,21 @@ def looks(job: str, quiet: str, execution: str, ago: dict[str, str], week: str) 
         Look("an execution", f"/v1/executions/{execution}", LIST_MS),
         Look("explain", f"/v1/executions/{execution}/explain", LIST_MS),
         Look("dead letters", "/v1/dead-letters", LIST_MS),
+        Look("queues", "/v1/queues", LIST_MS),
+        Look("a queue", "/v1/queues/reports", LIST_MS),
+        Look("a job and its last 20", f"/v1/jobs/{job}", LIST_MS, {"with": "recent"}),
+        Look("a job's next fires", f"/v1/jobs/{job}/upcoming", LIST_MS),
+        Look("backfills of a job", f"/v1/jobs/{job}/backfills", LIST_MS),
+        Look("operations", "/v1/operations", LIST_MS),
+        Look("alerts", "/v1/alerts", LIST_MS),
+        Look("audit", "/v1/audit", LIST_MS),
+        Look("audit of a rare action", "/v1/audit", LIST_MS, {"action": "secret.put"}),
+        Look("audit of a job", "/v1/audit", LIST_MS, {"object": quiet}),
+        *(
+            Look(f"executions {state} counted", "/v1/executions/count", 600, {"state": state, "cap": 1000})
+            for state in ("queued", "succeeded", "dead", "expired")
+        ),
+        Look("cancelled jobs counted", "/v1/jobs/count", 600, {"state": "cancelled", "cap": 1000}),
     ]
     views = [
         Look("summary", "/v1/stats/summary", VIEW_MS),

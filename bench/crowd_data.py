@@ -69,8 +69,14 @@ _HISTORY: Final = f"""
     CROSS JOIN LATERAL (SELECT CASE WHEN n % 200 = 0 THEN 'dead' WHEN n % 100 = 1 THEN 'skipped' ELSE 'succeeded' END AS state) AS s"""
 
 
+_AUDIT: Final = f"""
+    INSERT INTO audit (tenant_id, at, actor, action, object, after)
+    SELECT tenant_id, created_at, 'bench', 'job.create', 'job:' || id, jsonb_build_object('name', name)
+    FROM jobs WHERE created_at >= tocsin_now() - interval '{DAYS} days'"""
+
+
 async def fill(database: Database, jobs: int, history: int) -> None:
-    """Make the crowd, its history of six days, and the tallies of that."""
+    """Make the crowd, its history of six days, the tallies of that, and who created it."""
     now = system_now()
     for name in TENANTS[1:]:
         await database.execute("INSERT INTO tenants (name) VALUES ($1) ON CONFLICT DO NOTHING", name)
@@ -79,7 +85,8 @@ async def fill(database: Database, jobs: int, history: int) -> None:
         await database.execute(_LIVE, begin, min(jobs, begin + BATCH) - 1)
     await database.execute(_TICKS)
     await _fill_history(database, now, jobs, history)
-    for table in ("jobs", "executions"):
+    await database.execute(_AUDIT)
+    for table in ("jobs", "executions", "audit"):
         await database.execute(f"VACUUM (ANALYZE) {table}")
     tallies = TallyStore(database)
     for at in range(now - DAYS * DAY, now + HOUR, HOUR):

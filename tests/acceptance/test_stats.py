@@ -360,6 +360,33 @@ def test_a_paused_queue_needs_somebody(api: InProcessApi) -> None:
     assert stranger["needs_you"] == []
 
 
+def test_alerts_that_fire_and_keys_that_end_soon_need_somebody(api: InProcessApi) -> None:
+    channel = b'{"kind": "webhook", "url": "https://ops.example.com/"}'
+    assert api.call("PUT", "/v1/alert-channels/ops", channel).status == 200
+    for name, scope in (("late", ""), ("churn", ', "scope": "fleet"')):
+        watch = '{"kind": "%s"}' % ("lease_churn" if scope else "lag")
+        body = f'{{"watch": {watch}, "channels": ["ops"]{scope}}}'
+        assert api.call("PUT", f"/v1/alert-rules/{name}", body.encode()).status == 200
+        api.fetch(
+            "INSERT INTO alerts (tenant_id, rule, alert_group, state, since, seen_at, summary)"
+            " SELECT id, $1, 'group', 'firing', tocsin_now() - length($1) * interval '1 min', tocsin_now(), 'trouble'"
+            " FROM tenants WHERE name = 'default'",
+            name,
+        )
+    for name, life in (("soon", "2d"), ("later", "30d"), ("never", None)):
+        api.post("/v1/keys", {"name": name, "scopes": ["read"], "expires_in": life})
+    told = api.get("/v1/stats/summary").json()["needs_you"]
+    assert [(need["kind"], need["text"], need["count"]) for need in told] == [
+        ("alert", "churn: trouble, and 1 more", 2),
+        ("key", "the key soon ends soon", 1),
+    ]
+    assert told[0]["link"] == "/alerts?state=firing"
+    reader = api.get("/v1/stats/summary", key=api.new_key("read")).json()["needs_you"]
+    assert [need["text"] for need in reader] == ["late: trouble"], "the fleet's and keys are for operators"
+    stranger = api.get("/v1/stats/summary", key=api.new_key("read", tenant="stranger")).json()
+    assert stranger["needs_you"] == []
+
+
 def test_what_is_due_is_counted_on_every_route_and_is_not_to_come(api: InProcessApi) -> None:
     for target in ({"kind": "noop"}, {"kind": "http", "url": "https://example.com/"}):
         api.create(schedule={"in": "1h"}, target=target, name=target["kind"])

@@ -3,6 +3,7 @@ filters."""
 
 import json
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.support.api import CONTRACT, InProcessApi, in_process_api
 from tests.support.postgres import Cluster
 from tocsin.api.app import ENDPOINTS
 from tocsin.domain.instant import format_instant
+from tocsin.store import audit
 from tocsin.store.audit import AuditStore
 
 NOOP = {"target": {"kind": "noop"}}
@@ -219,6 +221,44 @@ def test_a_tenant_sees_its_own_entries_and_an_operator_all(api: InProcessApi) ->
     own = api.get("/v1/audit", key=key).json()["items"]
     assert [(e["tenant"], e["action"]) for e in own] == [("narrow", "job.create")]
     assert {"narrow", "default"} <= {e["tenant"] for e in entries(api, limit=500)}
+
+
+def test_who_did_what_is_found_over_several_walks_by_a_tenant_and_by_an_operator(
+    api: InProcessApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "WALK", 3)
+    monkeypatch.setattr(audit, "WALK_OF_EACH", 3)
+    key = api.new_key("read", "write", tenant="walked")
+    jobs = []
+    for number in range(12):
+        jobs.append(api.post("/v1/jobs", HOURLY | {"name": f"walked-{number}"}, key=key).json()["id"])
+        if number % 5 == 0:
+            api.post(f"/v1/jobs/{jobs[-1]}/pause", key=key)
+        api.create(schedule={"every": "1h"})
+    paused = [jobs[number] for number in (10, 5, 0)]
+    for found in (
+        _walked(api, key=key, action="job.pause", limit=2),
+        _walked(api, key=key, actor=key.split("_")[1], action="job.pause", limit=1),
+        [entry for entry in _walked(api, action="job.pause", limit=2) if entry["tenant"] == "walked"],
+    ):
+        assert [entry["object"] for entry in found] == paused
+    assert _walked(api, key=key, action="job.nothing", limit=2) == []
+    created = _walked(api, action="job.create", limit=4)
+    assert sum(entry["tenant"] == "walked" for entry in created) == 12
+    assert created == sorted(created, key=itemgetter("at"), reverse=True)
+
+
+def _walked(api: InProcessApi, **asked: Any) -> list[dict[str, Any]]:
+    """All pages. Some are empty: nothing matched in what was looked at."""
+    found, cursor = [], None
+    for _ in range(500):
+        page = api.get("/v1/audit", **asked, **({"cursor": cursor} if cursor else {})).json()
+        assert len(page["items"]) <= asked["limit"]
+        found += page["items"]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return found
+    raise AssertionError("it never ends")
 
 
 def test_what_the_system_does_by_itself_is_on_record(api: InProcessApi) -> None:

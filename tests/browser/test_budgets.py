@@ -5,9 +5,10 @@ import gzip
 import json
 import re
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import CDPSession, Page, Route, expect
 
 from tests.browser.conftest import look
 from tests.browser.served import Served
@@ -76,6 +77,77 @@ CHANGE = """async (name) => {
 }"""
 
 
+def test_fifty_lanes_of_a_day_are_drawn_as_a_path_per_state_and_moved(
+    logged_in: Page, served: Served
+) -> None:
+    page = logged_in
+    page.route("**/v1/timeline?*", _fifty_lanes)
+    look(page, served, "/fires?span=6h")
+    drawn = page.evaluate(DRAW)
+    paths = page.locator(".lanes svg path").count()
+    moved = sorted(page.evaluate(MOVE))
+    print(f"50 lanes of 24 h: drawn in {drawn:.0f} ms (150), {paths} paths")
+    print(f"moved: {1000 / moved[len(moved) // 2]:.0f} frames a second (30), the slowest {moved[-1]:.0f} ms")
+    assert 50 <= paths <= 50 * STATES, "never an element for each fire"
+
+
+LANES, BANDS, STATES = 50, 240, 8
+
+
+def _fifty_lanes(route: Route) -> None:
+    """A day of jobs that fire all the time, some of which fail now and then."""
+    begin = datetime.now(UTC) - timedelta(hours=16)
+    step = timedelta(days=1) / BANDS
+    states = ("succeeded", "dead", "skipped", "cancelled", "expected")
+    lanes = [
+        {
+            "job": f"job_{lane}",
+            "name": f"lane {lane}",
+            "queue": "default",
+            "tags": [],
+            "fires": None,
+            "covers_from": begin.isoformat(),
+            "expected_to": (begin + timedelta(days=1)).isoformat(),
+            "bands": [
+                {"at": (begin + n * step).isoformat(), "counts": {states[(lane * n) % 5]: 1 + n % 9}}
+                for n in range(BANDS)
+            ],
+        }
+        for lane in range(LANES)
+    ]
+    route.fulfill(
+        json={
+            "now": datetime.now(UTC).isoformat(),
+            "step_s": int(step.total_seconds()),
+            "lanes": lanes,
+            "next_cursor": None,
+        }
+    )
+
+
+DRAW = """async () => {
+    const frame = () => new Promise(requestAnimationFrame);
+    const begins = () => document.querySelector('.lanes svg path').getAttribute('d');
+    const before = begins();
+    const started = performance.now();
+    [...document.querySelectorAll('[aria-label=Span] button')].find((one) => one.textContent === '24h').click();
+    while (begins() === before) await frame();
+    return performance.now() - started;
+}"""
+MOVE = """async () => {
+    const plot = document.querySelector('.lanes .plot');
+    const took = [];
+    let last = await new Promise(requestAnimationFrame);
+    for (let n = 0; n < 40; n++) {
+        plot.dispatchEvent(new WheelEvent('wheel', {deltaX: 20, cancelable: true}));
+        const now = await new Promise(requestAnimationFrame);
+        took.push(now - last);
+        last = now;
+    }
+    return took;
+}"""
+
+
 def test_a_page_that_is_looked_at_while_nothing_happens_asks_little(logged_in: Page, served: Served) -> None:
     page = logged_in
     look(page, served)
@@ -83,8 +155,19 @@ def test_a_page_that_is_looked_at_while_nothing_happens_asks_little(logged_in: P
     asked: list[str] = []
     # Of the API; scripts of further pages are fetched when the browser has nothing else to do.
     page.on("request", lambda request: asked.append(request.url) if "/v1/" in request.url else None)
+    busy = page.context.new_cdp_session(page)
+    busy.send("Performance.enable")
+    before = _worked(busy)
     began, seconds = time.monotonic(), 6
     page.wait_for_timeout(seconds * 1000)
-    rate = len(asked) / (time.monotonic() - began)
+    took = time.monotonic() - began
+    rate, share = len(asked) / took, (_worked(busy) - before) / took
     print(f"an overview at rest asks {rate:.1f} times a second, and hears one pulse a second (2 in all)")
+    print(f"its main thread works {share * 100:.1f} % of the time (1)")
     assert rate <= 1.5, asked
+
+
+def _worked(session: CDPSession) -> float:
+    """For how many seconds the main thread of a page has done anything."""
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))

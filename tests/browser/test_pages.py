@@ -15,7 +15,7 @@ from tests.browser.served import Served
 from tests.support.api import RealApi
 
 PATHS = (
-    "/", "/fires", "/fires?view=load", "/jobs", "/jobs/new", "/executions", "/dead-letters", "/operations", "/queues",
+    "/", "/fires", "/fires?view=load", "/alerts", "/jobs", "/jobs/new", "/executions", "/dead-letters", "/operations", "/queues",
     "/queues/default", "/fleet", "/workers", "/calendars", "/secrets", "/connections", "/tenants", "/tenants/default", "/keys", "/audit", "/system",
     "/words", "/nope",
 )  # fmt: skip
@@ -78,6 +78,12 @@ def _more(served: Served, api: RealApi) -> list[str]:
     api.call("PUT", "/v1/secrets/walked", b'{"value": "a-secret-value"}')
     days = b'{"ranges": [{"from": "2030-12-24T00:00:00Z", "to": "2030-12-27T00:00:00Z"}]}'
     assert api.call("PUT", "/v1/calendars/walked", days).status == 200
+    channel = (
+        b'{"kind": "slack", "url": "https://hooks.slack.com/services/", "path_secret": {"secret": "walked"}}'
+    )
+    assert api.call("PUT", "/v1/alert-channels/walked", channel).status == 200
+    rule = b'{"watch": {"kind": "lag", "share": 0.9}, "channels": ["walked"], "quiet": {"begins": "22:00", "ends": "07:00"}}'
+    assert api.call("PUT", "/v1/alert-rules/walked", rule).status == 200
     broker = b'{"kind": "nats", "addresses": ["127.0.0.1:4222"]}'
     assert api.call("PUT", "/v1/connections/walked", broker).status == 200
     return [

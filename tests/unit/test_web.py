@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from tocsin.api.app import ENDPOINTS
+from tocsin.api.trail import action_of
 from tocsin.dashboard.pages import PAGES
 
 WEB = Path(__file__).parents[2] / "web"
@@ -34,6 +36,14 @@ def test_every_page_of_the_dashboard_is_answered_as_found() -> None:
     loaded = re.findall(r'^  "?([a-z-]+)"?: \(\) => import', main, re.MULTILINE)
     at_once = re.findall(r'case "([a-z-]+)":', main)
     assert {*loaded, *at_once} - {"editor"} == PAGES - {"", "login"}
+
+
+def test_the_audit_page_offers_actions_that_the_api_has() -> None:
+    page = (WEB / "src" / "pages" / "audit.tsx").read_text()
+    offered = re.findall(r'"([a-z_]+\.[a-z_]+)"', page)
+    known = {action_of(one) for one in ENDPOINTS if one.method != "GET"}
+    assert len(offered) > 40
+    assert set(offered) <= known
 
 
 def test_the_lock_file_has_an_integrity_for_every_package_and_names_no_host() -> None:

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Known, lastOf, refresh, resource, tenant } from "./api.ts";
 import { connected, news, wanted } from "./live.ts";
+import { asked } from "./router.ts";
 
 const POLL_MS = 5000;
 const SOONEST_MS = 1000;
@@ -55,12 +56,23 @@ export function useData<T>(
   return { data: data ?? (error === null ? before.current : null), at, error, loading, again };
 }
 
-/** Rows that do not move under the pointer: while it is over them, new ones wait, and `waiting` says how many. */
+/** How long rows of another filter or page may be on their way, before those that are shown are held again. */
+const ON_THEIR_WAY_MS = 1000;
+
+/**
+ * Rows that do not move under the pointer: while it is over them, new ones wait, and `waiting` says how many. Whoever asks for
+ * others, by a tag in a row say, gets them at once.
+ */
 export function useStill<T extends { id: string }>(
   rows: T[],
 ): { shown: T[]; waiting: number; hold: object; let: () => void } {
   const held = useRef<T[] | null>(null);
+  const turned = useRef({ to: asked(), at: 0 });
   const [, redraw] = useState(0);
+  if (turned.current.to !== asked()) {
+    turned.current = { to: asked(), at: Date.now() };
+    held.current = null;
+  }
   const fresh = new Map(rows.map((row) => [row.id, row]));
   const shown = held.current?.map((row) => fresh.get(row.id) ?? row) ?? rows;
   const known = new Set(shown.map((row) => row.id));
@@ -69,12 +81,10 @@ export function useStill<T extends { id: string }>(
     held.current = null;
     redraw((n) => n + 1);
   };
-  const hold = {
-    onPointerEnter: () => {
-      held.current ??= rows;
-    },
-    onPointerLeave: release,
+  const keep = () => {
+    if (Date.now() - turned.current.at > ON_THEIR_WAY_MS) held.current ??= rows;
   };
+  const hold = { onPointerEnter: keep, onPointerMove: keep, onPointerLeave: release };
   return { shown, waiting, hold, let: release };
 }
 

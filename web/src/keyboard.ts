@@ -78,6 +78,12 @@ function press(event: KeyboardEvent, target: HTMLElement): void {
     case "Enter":
       if (target.dataset.href) visit(target.dataset.href);
       break;
+    case "e": {
+      const row = focused();
+      if (row?.dataset.href && row.dataset.id?.startsWith("exec_")) visit(row.dataset.href);
+      else bound.get("e")?.();
+      break;
+    }
     case "p":
       wanted.value = !wanted.value;
       break;

@@ -28,6 +28,7 @@ type Loader = () => Promise<ComponentType<PageProps>>;
 const LATER: Record<string, Loader> = {
   editor: () => import("./pages/editor.tsx").then((file) => file.Editor),
   fires: () => import("./pages/fires.tsx").then((file) => file.Fires),
+  alerts: () => import("./pages/alerts.tsx").then((file) => file.Alerts),
   "dead-letters": () => import("./pages/dead_letters.tsx").then((file) => file.DeadLetters),
   operations: () => import("./pages/operations.tsx").then((file) => file.Operations),
   queues: () => import("./pages/queues.tsx").then((file) => file.Queues),

@@ -14,6 +14,7 @@ export interface Item {
 export const NAV: Item[] = [
   { path: "/", name: "Overview", group: "Now", key: "o", icon: "M3 13h8V3H3zm0 8h8v-6H3zm10 0h8V11h-8zm0-18v6h8V3z" },
   { path: "/fires", name: "Fires", group: "Now", key: "f", icon: "M3 6h6v3H3zm8 0h4v3h-4zm6 0h4v3h-4zM3 11h3v3H3zm5 0h8v3H8zm-5 5h9v3H3zm11 0h7v3h-7z" },
+  { path: "/alerts", name: "Alerts", group: "Now", key: "l", icon: "M12 2a6 6 0 0 0-6 6v5l-2 3h16l-2-3V8a6 6 0 0 0-6-6zM9.5 18a2.5 2.5 0 0 0 5 0z" },
   { path: "/jobs", name: "Jobs", group: "Work", key: "j", icon: "M4 5h2v2H4zm4 0h12v2H8zM4 11h2v2H4zm4 0h12v2H8zM4 17h2v2H4zm4 0h12v2H8z" },
   { path: "/executions", name: "Executions", group: "Work", key: "e", icon: "M6 3.5v17L20 12z" },
   { path: "/dead-letters", name: "Dead letters", group: "Work", key: "d", icon: "M12 2 2 20h20zm-1 7h2v5h-2zm0 6.5h2v2h-2z" },

@@ -65,6 +65,13 @@ export const part = encodeURIComponent;
 /** One parameter of the address, or what stands for it while it is not given. */
 export const param = (name: string, otherwise = ""): string => place.value.query.get(name) ?? otherwise;
 
+/** What the address asks of a list, but for these parameters. The zone changes how times are written and nothing else. */
+export function asked(...but: string[]): string {
+  const query = new URLSearchParams(place.value.query);
+  for (const name of ["zone", ...but]) query.delete(name);
+  return query.toString();
+}
+
 function arrived(): void {
   place.value = read();
   tenant.value = place.value.query.get("tenant") ?? "";

@@ -936,7 +936,7 @@ export interface NatsTarget {
 }
 
 export interface Need {
-  kind: "dead" | "late" | "node" | "overdue" | "paused";
+  kind: "alert" | "dead" | "key" | "late" | "node" | "overdue" | "paused";
   text: string;
   count: number;
   link: string;

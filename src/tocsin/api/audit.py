@@ -30,15 +30,19 @@ async def list_audit(call: Call) -> wire.AuditPage:
     after = Place(*place) if place else None
     only = call.caller.only_tenant
     if only is None:
-        rows = await call.context.whole_audit.list(None, where, after, limit)
-        owners = {row["tenant_id"] for row in rows if row["tenant_id"] is not None}
+        page = await call.context.whole_audit.list(None, where, after, limit)
+        owners = {row["tenant_id"] for row in page.rows if row["tenant_id"] is not None}
         names = await call.context.tenants.names(sorted(owners)) if owners else {}
     else:
-        rows = await call.context.audit.list(only, where, after, limit)
+        page = await call.context.audit.list(only, where, after, limit)
         names = {only: call.caller.tenant}
-    cursor = encode_cursor((rows[-1]["at"], rows[-1]["id"])) if len(rows) == limit else None
+    cursor = encode_cursor((page.next.at, page.next.id)) if page.next else None
     return listing(
-        wire.AuditPage, rows, lambda row: _shown(row, names), lambda row: str(row["id"]), next_cursor=cursor
+        wire.AuditPage,
+        page.rows,
+        lambda row: _shown(row, names),
+        lambda row: str(row["id"]),
+        next_cursor=cursor,
     )
 
 

@@ -8,12 +8,14 @@ from urllib.parse import quote
 import msgspec
 
 from tocsin.api.wire.stats import Need
-from tocsin.domain.instant import format_instant
+from tocsin.domain.instant import DAY, format_instant
 from tocsin.domain.tally import added, percentile_ms, within
 from tocsin.store.series import Series, total
 from tocsin.store.stats import ON_TIME_MS, Load
 
-_MOST_KINDS: Final = 5
+KEY_ENDS: Final = 7 * DAY
+"""How long before its end a key is a reason to act."""
+MOST_KINDS: Final = 5
 _ENOUGH_TO_JUDGE: Final = 20  # started executions, before a percentile of lateness says something
 
 
@@ -41,9 +43,29 @@ def ended_of(hour: Series) -> HourEnded:
     )
 
 
-def needs_of(load: Load, hour: HourEnded, nodes: Sequence[Any] = ()) -> list[Need]:
-    """The list. `nodes` are those of the fleet, for callers who may see it."""
-    return [*_overdue(load), *_lost(nodes), *_dead(load), *_late(hour), *_queues(load), *_paused(load)]
+def needs_of(load: Load, hour: HourEnded, nodes: Sequence[Any] = (), keys: Sequence[Any] = ()) -> list[Need]:
+    """The list. `nodes` are those of the fleet and `keys` those that end soon, for callers who may see
+    them."""
+    return [
+        *_alerts(load),
+        *_overdue(load),
+        *_lost(nodes),
+        *_dead(load),
+        *_late(hour),
+        *_keys(keys),
+        *_queues(load),
+        *_paused(load),
+    ]
+
+
+def _alerts(load: Load) -> list[Need]:
+    """What rules of the tenant's own found: it asked to be told of that before all else."""
+    found = load.noticed("alert")
+    if not found:
+        return []
+    others = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    text = f"{found[0]['name']}: {found[0]['words']}{others}"
+    return [Need("alert", text, len(found), "/alerts?state=firing", format_instant(found[0]["at"]))]
 
 
 def _overdue(load: Load) -> list[Need]:
@@ -61,7 +83,7 @@ def _lost(nodes: Sequence[Any]) -> list[Need]:
         Need("node", f"node {node['name']} is gone", 1, "/fleet", format_instant(node["seen_at"]))
         for node in nodes
         if not node["alive"]
-    ][:_MOST_KINDS]
+    ][:MOST_KINDS]
 
 
 def _dead(load: Load) -> list[Need]:
@@ -73,7 +95,7 @@ def _dead(load: Load) -> list[Need]:
             "/dead-letters",
             format_instant(row["first_at"]),
         )
-        for row in load.dead[:_MOST_KINDS]
+        for row in load.dead[:MOST_KINDS]
     ]
 
 
@@ -84,18 +106,26 @@ def _late(hour: HourEnded) -> list[Need]:
     return [Need("late", text, hour.started - hour.on_time, "/executions?min_lag=1s")]
 
 
+def _keys(ending: Sequence[Any]) -> list[Need]:
+    """Keys that nobody rotated, and whose programs will soon be refused."""
+    return [
+        Need("key", f"the key {row['name']} ends soon", 1, "/keys", format_instant(row["expires_at"]))
+        for row in ending
+    ]
+
+
 def _queues(load: Load) -> list[Need]:
     """Queues that somebody paused, and perhaps forgot."""
     return [
         Need(
             "paused",
-            f"queue {row['name']} is paused by {row['paused_by'] or 'somebody'}"
-            + (f": {row['reason']}" if row["reason"] else ""),
+            f"queue {row['name']} is paused by {row['who'] or 'somebody'}"
+            + (f": {row['words']}" if row["words"] else ""),
             1,
             f"/queues/{quote(row['name'], safe='')}",
-            format_instant(row["paused_at"]),
+            format_instant(row["at"]),
         )
-        for row in load.paused_queues[:_MOST_KINDS]
+        for row in load.noticed("queue")[:MOST_KINDS]
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tocsin.api.endpoint import INSTANT, LIMIT, Call, Endpoint, Parameter
 from tocsin.api.loads import load_of
-from tocsin.api.needs import HourEnded, ended_of, needs_of
+from tocsin.api.needs import KEY_ENDS, MOST_KINDS, HourEnded, ended_of, needs_of
 from tocsin.api.wire import stats as wire
 from tocsin.domain.errors import Refused, Unauthorized
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text, parse_job_text
@@ -48,11 +48,16 @@ async def summary(call: Call) -> wire.Summary:
 
     async def look() -> wire.Summary:
         now = context.clock.now()
-        load = await context.stats.load(caller.tenant_id, now)
+        load = await context.stats.load(caller.tenant_id, now, operator=caller.operator)
         asked = Asked(since=now - HOUR, until=now, group="state", step=HOUR // MOST_BUCKETS)
         hour = await context.series.of_tenant(caller.tenant_id, asked, now)
-        nodes = await context.leases.nodes() if caller.operator else ()
-        return _summary(load, ended_of(hour), nodes, now, operator=caller.operator)
+        nodes: list[Any] = []
+        keys: list[Any] = []
+        if caller.operator:
+            nodes = await context.leases.nodes()
+            keys = await context.keys.ending(caller.tenant_id, now + KEY_ENDS, MOST_KINDS)
+        needs = needs_of(load, ended_of(hour), nodes, keys)
+        return _summary(load, ended_of(hour), nodes, needs, now, operator=caller.operator)
 
     return await context.fresh.shared(("summary", caller.tenant_id, caller.operator), context.clock, look)
 
@@ -136,7 +141,9 @@ def _coming(fire: Any) -> wire.ComingFire:
     return wire.ComingFire(at, job, fire["name"], _execution(fire), fire["attempt"])
 
 
-def _summary(load: Load, hour: HourEnded, nodes: Any, now: Instant, *, operator: bool) -> wire.Summary:
+def _summary(
+    load: Load, hour: HourEnded, nodes: Any, needs: list[wire.Need], now: Instant, *, operator: bool
+) -> wire.Summary:
     due, jobs = load.due, load.jobs
     oldest = None if due["oldest"] is None else max(0, now - due["oldest"]) / MILLISECOND
     late = due["number"] if oldest is not None and oldest > ON_TIME_MS else 0
@@ -154,8 +161,8 @@ def _summary(load: Load, hour: HourEnded, nodes: Any, now: Instant, *, operator:
         on_time_1h=hour.on_time / judged if judged else None,
         dead_24h=wire.Count(dead, not dead_whole(load.dead)),
         recurring_jobs=wire.Count(jobs["number"], not load.jobs_whole),
-        paused=wire.Paused(wire.Count(jobs["paused"], not load.jobs_whole), len(load.paused_queues)),
-        needs_you=needs_of(load, hour, nodes),
+        paused=wire.Paused(wire.Count(jobs["paused"], not load.jobs_whole), len(load.noticed("queue"))),
+        needs_you=needs,
     )
 
 

@@ -24,6 +24,7 @@ PAGES: Final = frozenset(
     [
         "",
         "fires",
+        "alerts",
         "jobs",
         "executions",
         "dead-letters",

@@ -25,6 +25,12 @@ class Conditions:
         self.values.append(value)
         self._texts[-1] += " " + text.format(f"${self.before + len(self.values)}")
 
+    def copy(self) -> "Conditions":
+        """The same ones, to which others can be added."""
+        copied = Conditions()
+        copied.before, copied._texts, copied.values = self.before, [*self._texts], [*self.values]
+        return copied
+
     def say(self, text: str) -> None:
         """Ask for a condition without a value, in words that an index has too."""
         self._texts.append(text)

@@ -45,6 +45,10 @@ _JOB_COLUMNS: Final = (
 _CREATED_BEFORE: Final = MINUTE
 _CREATED_AFTER: Final = 10 * MINUTE
 Rows: TypeAlias = list[Record]
+WALK: Final = 30_000
+WALK_OF_EACH: Final = 500
+"""Entries that a page looks at for who did what, of one tenant, and of each where it is of all tenants'."""
+_LATEST: Final = "ORDER BY a.at DESC, a.id DESC"
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -75,6 +79,13 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
     id: int
 
 
+class AuditPage(msgspec.Struct, frozen=True):
+    """Entries, and where the next page begins, if there may be one."""
+
+    rows: Rows
+    next: Place | None
+
+
 class AuditStore:
     """Reads and writes the log."""
 
@@ -97,13 +108,24 @@ class AuditStore:
         """Note what Tocsin did by itself. Without a tenant only operators see it."""
         await self.write(Entry(tenant_id, SYSTEM, action, object_, before, after))
 
-    async def list(self, tenant_id: int | None, where: AuditFilter, after: Place | None, limit: int) -> Rows:
+    async def list(
+        self, tenant_id: int | None, where: AuditFilter, after: Place | None, limit: int
+    ) -> AuditPage:
         """A page of one tenant's entries, or of everybody's and the system's, latest first."""
-        job_id = _job_of(where.object)
-        if job_id is None:
-            return await self._page(tenant_id, "true", where, after, limit)
-        # By object, the index knows all but creations; a job's creation is where its id says, and older than
-        # the rest.
+        job_id, end = _job_of(where.object), None
+        if job_id is not None:
+            rows = await self._of_job(job_id, tenant_id, where, after, limit)
+        elif where.object is None and (where.actor or where.action):
+            rows, end = await self._walk(tenant_id, where, after, limit)
+        else:
+            rows = await self._page(tenant_id, "true", where, after, limit)
+        return AuditPage(rows, _place(rows[-1]) if len(rows) == limit else end)
+
+    async def _of_job(
+        self, job_id: UUID, tenant_id: int | None, where: AuditFilter, after: Place | None, limit: int
+    ) -> Rows:
+        """By object, the index knows all but creations; a job's creation is where its id says, and older than
+        the rest."""
         rows = await self._page(tenant_id, "a.action <> 'job.create'", where, after, limit)
         created = (job_id.int >> 80) * MILLISECOND
         first, last = created - _CREATED_BEFORE, created + _CREATED_AFTER
@@ -121,18 +143,52 @@ class AuditStore:
     async def _page(
         self, tenant_id: int | None, only: str, where: AuditFilter, after: Place | None, limit: int
     ) -> Rows:
-        inner = _conditions(where, after)
-        page = f"ORDER BY a.at DESC, a.id DESC LIMIT {limit:d}"
-        columns = sql("audit_columns")
+        inner = _range(where, after)
+        _add_others(inner, where)
+        return await self._latest(tenant_id, f"{sql('audit_columns')} WHERE {only} AND {{}}", inner, limit)
+
+    async def _walk(
+        self, tenant_id: int | None, where: AuditFilter, after: Place | None, limit: int
+    ) -> tuple[Rows, Place | None]:
+        """What matches among the latest entries, and where that was broken off, if it was: no index knows who
+        did what. The last entry that was looked at comes along whether it matches or not; of many tenants the
+        first of them ends the page."""
+        inner = _range(where, after)
+        most = WALK_OF_EACH if tenant_id is None else WALK
+        others = Conditions(after=inner) if tenant_id is None else Conditions(after=_with(inner, tenant_id))
+        _add_others(others, where)
+        newest = f"(SELECT * FROM audit a WHERE {{}} {_LATEST} LIMIT {most}) a"  # noqa: S608
+        walked = f"(SELECT a.*, row_number() OVER () = {most} AS last FROM {newest}) a"  # noqa: S608
+        columns = sql("audit_columns").replace(
+            "FROM audit a", f", a.last, ({others}) IS TRUE AS matches FROM {walked}"
+        )
+        text = f"{columns} WHERE ({others}) OR a.last"
+        found: Rows = []
+        for row in await self._latest(tenant_id, text, inner, limit + 1, others.values):
+            if row["matches"]:
+                found.append(row)
+            if len(found) == limit:
+                break
+            if row["last"]:
+                return found, _place(row)
+        return found, None
+
+    async def _latest(
+        self, tenant_id: int | None, text: str, inner: Conditions, limit: int, more: Sequence[Any] = ()
+    ) -> Rows:
+        """The latest of what a statement finds, whose conditions stand at `{}`. The index leads with the
+        tenant: of everybody's, the latest of each are merged."""
+        page = f"{_LATEST} LIMIT {limit:d}"
         if tenant_id is not None:
-            inner.add("a.tenant_id = {}", tenant_id)
-            return await self._database.fetch(f"{columns} WHERE {only} AND {inner} {page}", *inner.values)
-        # The index leads with the tenant, so the latest of each are merged.
+            inner = _with(inner, tenant_id)
+            return await self._database.fetch(f"{text.format(inner)} {page}", *inner.values, *more)
+        each = text.format(f"a.tenant_id = t.id AND {inner}")
+        rest = text.format(f"a.tenant_id IS NULL AND {inner}")
         return await self._database.fetch(
-            f"SELECT * FROM (SELECT p.* FROM tenants t CROSS JOIN LATERAL ({columns}"  # noqa: S608
-            f" WHERE a.tenant_id = t.id AND {only} AND {inner} {page}) AS p UNION ALL ({columns}"
-            f" WHERE a.tenant_id IS NULL AND {only} AND {inner} {page})) AS a {page}",
+            f"SELECT * FROM (SELECT p.* FROM tenants t CROSS JOIN LATERAL ({each} {page}) AS p"  # noqa: S608
+            f" UNION ALL ({rest} {page})) AS a {page}",
             *inner.values,
+            *more,
         )
 
 
@@ -247,18 +303,33 @@ def _job_of(stored: str | None) -> UUID | None:
         return None
 
 
-def _conditions(where: AuditFilter, after: Place | None) -> Conditions:
+def _range(where: AuditFilter, after: Place | None) -> Conditions:
+    """What the order of a listing knows: its begin, its end, and where the page before ended."""
     conditions = Conditions()
     if after is not None:
         conditions.add("a.at <= {}", after.at)  # the row comparison alone would not prune partitions
         conditions.add("(a.at, a.id) < ({}::timestamptz,", after.at)
         conditions.continue_with("{}::bigint)", after.id)
-    conditions.add("a.actor = {}", where.actor)
-    conditions.add("a.action = {}", where.action)
-    conditions.add("a.object = {}", where.object)
     conditions.add("a.at >= {}", where.at_from)
     conditions.add("a.at < {}", where.at_to)
     return conditions
+
+
+def _add_others(conditions: Conditions, where: AuditFilter) -> None:
+    conditions.add("a.actor = {}", where.actor)
+    conditions.add("a.action = {}", where.action)
+    conditions.add("a.object = {}", where.object)
+
+
+def _with(inner: Conditions, tenant_id: int) -> Conditions:
+    """The same conditions, of one tenant."""
+    own = inner.copy()
+    own.add("a.tenant_id = {}", tenant_id)
+    return own
+
+
+def _place(row: Record) -> Place:
+    return Place(row["at"], row["id"])
 
 
 def _json(value: Any) -> str | None:

@@ -75,6 +75,16 @@ class KeyStore:
         """One key, of this tenant if one is named."""
         return _known(await self._database.fetchrow(*_select(key_id, tenant_id)), key_id)
 
+    async def ending(self, tenant_id: int, until: Instant, most: int) -> list[Record]:
+        """A tenant's keys that end soon and were not replaced, the first to end first."""
+        return await self._database.fetch(
+            "SELECT name, expires_at FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NULL"
+            " AND replaced_by IS NULL AND expires_at > tocsin_now() AND expires_at < $2 ORDER BY expires_at LIMIT $3",
+            tenant_id,
+            until,
+            most,
+        )
+
     async def list(self, tenant_id: int | None, after: str | None, limit: int) -> list[Record]:
         """A page of keys by id, of one tenant or of all."""
         where = Conditions()

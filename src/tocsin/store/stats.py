@@ -22,10 +22,8 @@ _MOST_OVERDUE: Final = 20
 OVERDUE: Final = MINUTE
 _LEAST_OF_SHARD: Final = 8  # of the next fires that are read of each shard
 ON_TIME_MS: Final = 1_000
-_PAUSED_QUEUES: Final = (
-    "SELECT name, paused_at, paused_by, reason FROM queues WHERE tenant_id = $1 AND paused_at IS NOT NULL"
-    " ORDER BY paused_at LIMIT 1000"
-)
+_MOST_PAUSED: Final = 1_000
+_MOST_TOLD: Final = 100
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -36,8 +34,12 @@ class Load(msgspec.Struct, frozen=True):
     jobs: Record
     overdue: list[Record]
     dead: list[Record]
-    paused_queues: list[Record]
-    """The longest paused first."""
+    attention: list[Record]
+    """What nobody counts: queues that are paused, alerts that fire."""
+
+    def noticed(self, kind: str) -> list[Record]:
+        """Of this kind (`queue` or `alert`), the most urgent first."""
+        return [row for row in self.attention if row["kind"] == kind]
 
     @property
     def jobs_whole(self) -> bool:
@@ -51,8 +53,8 @@ class StatsStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def load(self, tenant_id: int, now: Instant) -> Load:
-        """Everything that the overview's first line says."""
+    async def load(self, tenant_id: int, now: Instant, *, operator: bool = False) -> Load:
+        """Everything that the overview's first line says. Some of it is an operator's to act on."""
         one, many = self._database.one, self._database.fetch
         return Load(
             await one(sql("count_due"), CELL, tenant_id, now, MOST_COUNTED),
@@ -60,7 +62,7 @@ class StatsStore:
             await one(sql("pending_by_state"), tenant_id, _MOST_JOBS),
             await many(sql("overdue_jobs"), CELL, tenant_id, now - OVERDUE, _MOST_OVERDUE),
             await self.dead_by_error(tenant_id, now - DAY, now),
-            await many(_PAUSED_QUEUES, tenant_id),
+            await many(sql("attention"), tenant_id, operator, _MOST_PAUSED, _MOST_TOLD),
         )
 
     async def dead_by_error(self, tenant_id: int, since: Instant, now: Instant) -> list[Record]:

@@ -3,7 +3,7 @@ import { query } from "../api.ts";
 import { useData } from "../hooks.ts";
 import { asCli, asCurl, asOptions, Copied, Copy } from "../parts/copy.tsx";
 import { Diff } from "../parts/diff.tsx";
-import { Chips, Choose, given, isNarrowed, NoMatch, Pages, Search } from "../parts/filters.tsx";
+import { Chips, Choose, given, isNarrowed, LookFurther, NoMatch, Pages, Search } from "../parts/filters.tsx";
 import { Time } from "../parts/marks.tsx";
 import { Empty, Part } from "../parts/notices.tsx";
 import { address, part } from "../router.ts";
@@ -12,9 +12,14 @@ import type { AuditEntry, AuditPage } from "../types.ts";
 
 const FILTERS = ["object", "action", "actor"];
 const ACTIONS = [
-  "job.create", "job.update", "job.pause", "job.resume", "job.run", "job.cancel", "job.delete", "execution.retry",
-  "execution.rerun", "execution.cancel", "backfill.create", "key.create", "key.rotate", "key.revoke", "tenant.create",
-  "tenant.change", "tenant.suspend", "secret.put", "secret.delete", "calendar.put",
+  "job.create", "job.create_batch", "job.put_by_name", "job.update", "job.pause", "job.resume", "job.run", "job.skip_next",
+  "job.cancel", "job.cancel_queued", "job.delete", "execution.retry", "execution.rerun", "execution.cancel",
+  "dead_letter.discard", "operation.create", "operation.pause", "operation.resume", "operation.cancel", "backfill.create",
+  "backfill.cancel", "declaration.declare", "declaration.release", "queue.pause", "queue.resume", "calendar.put",
+  "calendar.delete", "connection.put", "connection.delete", "secret.put", "secret.delete", "webhook_secret.rotate",
+  "alert_rule.put", "alert_rule.delete", "alert_channel.put", "alert_channel.delete", "alert_channel.test", "worker.drain",
+  "tenant.create", "tenant.change", "tenant.suspend", "tenant.resume", "key.create", "key.rotate", "key.revoke", "login.bind",
+  "login.unbind",
 ]; // biome-ignore format: a table
 
 export function Audit() {
@@ -30,7 +35,15 @@ export function Audit() {
       </div>
       <Chips names={FILTERS} />
       <section class="card list">
-        <Part of={page}>{(data) => <Entries items={data.items} />}</Part>
+        <Part of={page}>
+          {(data) =>
+            data.items.length || !data.next_cursor ? (
+              <Entries items={data.items} />
+            ) : (
+              <LookFurther next={data.next_cursor} />
+            )
+          }
+        </Part>
       </section>
       <div class="foot">
         <Copy
@@ -108,6 +121,8 @@ function Thing({ entry }: { entry: AuditEntry }) {
 
 /** Things that are shown on the page of all of them. */
 const LISTS: Record<string, string> = {
+  alert_channel: "/alerts",
+  alert_rule: "/alerts",
   calendar: "/calendars",
   connection: "/connections",
   key: "/keys",

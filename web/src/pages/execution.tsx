@@ -1,7 +1,8 @@
 /** One execution: its life on one axis, why it is where it is, and every attempt with what was answered. */
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { post, resource } from "../api.ts";
 import { useData } from "../hooks.ts";
+import { bind } from "../keyboard.ts";
 import { asCli, asCurl, Copied, Copy } from "../parts/copy.tsx";
 import { attempt } from "../parts/dialog.tsx";
 import { Body } from "../parts/json.tsx";
@@ -27,6 +28,7 @@ export function ExecutionDetail({ id }: { id: string }) {
     true,
     known && runs(known) && isTask(known) ? LOOK_MS : undefined,
   );
+  useEffect(() => bind({ e: () => document.querySelector<HTMLElement>(".why")?.focus() }), []);
   return (
     <Part of={found}>
       {({ execution, explanation, steps }) => (
@@ -90,7 +92,7 @@ export function ExecutionDetail({ id }: { id: string }) {
                 </>
               )}
             </section>
-            <section class="card why">
+            <section class="card why" tabIndex={-1}>
               <h2>Why</h2>
               <ol>
                 {explanation.map((sentence) => (

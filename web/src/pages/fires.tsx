@@ -76,7 +76,7 @@ function OnOneAxis() {
     from: new Date(Math.floor(from / grain) * grain).toISOString(),
     to: new Date(Math.ceil(to / grain) * grain).toISOString(),
     sort: "next_fire",
-    limit: 25,
+    limit: 50,
   })}`;
   const found = useData<Timeline>(path);
   useEffect(() => bind({ n: () => follow() }), []);

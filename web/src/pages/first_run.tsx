@@ -1,6 +1,7 @@
 /** The first thing a newcomer sees: one filled form, one button, and a job that fires within seconds. */
 import { useState } from "preact/hooks";
 import { base, post, refresh } from "../api.ts";
+import { asCurl, Copy } from "../parts/copy.tsx";
 import { attempt } from "../parts/dialog.tsx";
 import { address, go } from "../router.ts";
 import { mayWrite, session } from "../session.ts";
@@ -16,14 +17,14 @@ export function FirstRun() {
   const [every, change] = useState("5s");
   if (!mayWrite.value)
     return <p class="calm">Nothing is scheduled yet. This key may look, but not create jobs.</p>;
+  const first = {
+    name: "first-job",
+    schedule: { every },
+    target: session.value?.echo ? echo() : { kind: "noop" },
+  };
   const create = async (event: Event) => {
     event.preventDefault();
-    const body = {
-      name: "first-job",
-      schedule: { every },
-      target: session.value?.echo ? echo() : { kind: "noop" },
-    };
-    const job = await attempt(post<Job>("/jobs", body), "Created. It fires within seconds.");
+    const job = await attempt(post<Job>("/jobs", first), "Created. It fires within seconds.");
     if (job) {
       await refresh("/stats/summary");
       go(`/jobs/${job.id}`);
@@ -54,10 +55,10 @@ export function FirstRun() {
           preview.
         </li>
         <li>
-          From a file with a job a line: <code>tocsin jobs import jobs.ndjson</code>
+          From your crontab, to look at first: <code>crontab -l | tocsin import crontab --dry-run -</code>
         </li>
         <li>
-          From code: <code>curl {location.origin + base}/v1/jobs -d …</code>
+          From code: the button's request <Copy curl={asCurl("POST", "/jobs", first)} />
         </li>
       </ul>
     </section>

@@ -2,12 +2,13 @@
 import { useEffect } from "preact/hooks";
 import { query } from "../api.ts";
 import { useData } from "../hooks.ts";
+import { bind } from "../keyboard.ts";
 import { asCli, asCurl, Copied, Copy } from "../parts/copy.tsx";
 import { Json } from "../parts/json.tsx";
 import { State, Time } from "../parts/marks.tsx";
 import { Empty, Part } from "../parts/notices.tsx";
 import { RunsPlot } from "../plots/runs.tsx";
-import { address, alter, param, part } from "../router.ts";
+import { address, alter, go, param, part } from "../router.ts";
 import { mayWrite } from "../session.ts";
 import { whatItDoes } from "../target.ts";
 import { clock, count, day, dayOf, jobZone, moment, whole, zoneName } from "../time.ts";
@@ -28,6 +29,8 @@ export function JobDetail({ id }: { id: string }) {
   const coming = useData<Preview>(`/jobs/${id}/upcoming?limit=10`);
   const tab = param("tab", "runs");
   useZoneOf(job.data);
+  const last = job.data?.recent?.[0]?.id;
+  useEffect(() => bind({ e: () => last && go(`/executions/${last}`) }), [last]);
   const again = () => {
     job.again();
     coming.again();
@@ -142,6 +145,15 @@ function Facts({ job, words }: { job: Job; words: string }) {
         {job.pause_after && ` · pauses after ${job.pause_after} failures in a row`}
       </dd>
       {(job.consecutive_failures ?? 0) > 0 && <Failing job={job} />}
+      {job.managed_by && (
+        <>
+          <dt>Declared</dt>
+          <dd>
+            by <b>{job.managed_by}</b>: it is changed where it is declared; to pause, run or backfill it is
+            yours
+          </dd>
+        </>
+      )}
       {job.description && (
         <>
           <dt>About</dt>

@@ -4,7 +4,9 @@ import { post, remove } from "../api.ts";
 import { bind } from "../keyboard.ts";
 import { asCli, asCurl, Copy } from "../parts/copy.tsx";
 import { attempt, Dialog, say } from "../parts/dialog.tsx";
+import { useDryRun } from "../parts/dry_run.ts";
 import { Menu } from "../parts/menu.tsx";
+import { Trouble } from "../parts/notices.tsx";
 import { usePausing } from "../parts/pausing.tsx";
 import { address, go } from "../router.ts";
 import { moment } from "../time.ts";
@@ -55,7 +57,7 @@ export function Actions({ job, again }: { job: Job; again: () => void }) {
           Backfill…
         </button>
       )}
-      {!over && (
+      {!over && !job.managed_by && (
         <a class="button" href={address(`/jobs/${job.id}/edit`)}>
           Edit
         </a>
@@ -125,10 +127,7 @@ export function Pause({ job, close, again }: Props) {
 
 /** What resuming will do, from the API's own dry run. */
 export function Resume({ job, close, again }: Props) {
-  const [dry, learn] = useState<ResumeAnswer | null>(null);
-  useEffect(() => {
-    void post<ResumeAnswer>(`/jobs/${job.id}/resume`, { dry_run: true }).then(learn);
-  }, []);
+  const { dry, error } = useDryRun<ResumeAnswer>(`/jobs/${job.id}/resume`);
   const act = async () => {
     const done = await post<ResumeAnswer>(`/jobs/${job.id}/resume`);
     say(`Resumed: runs ${done.fired}, skips ${done.skipped}.`);
@@ -137,7 +136,9 @@ export function Resume({ job, close, again }: Props) {
   const first = dry?.fire_times.slice(0, 3).map(moment).join(", ");
   return (
     <Dialog title={`Resume ${job.name ?? "this job"}`} action="Resume" close={close} act={act} not={!dry}>
-      {dry ? (
+      {error ? (
+        <Trouble error={error} />
+      ) : dry ? (
         <p class="consequence">
           runs <b>{dry.fired}</b> now{first ? ` (${first}${dry.fired > 3 ? " …" : ""})` : ""}, skips{" "}
           <b>{dry.skipped}</b>

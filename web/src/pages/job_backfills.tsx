@@ -1,9 +1,10 @@
 /** Backfills of a job: the past made up for, with a dry run before and progress after. */
-import { useEffect, useState } from "preact/hooks";
-import { ask, post, Refused } from "../api.ts";
-import { useSettled } from "../hooks.ts";
-import { asCli, asCurl, Copy } from "../parts/copy.tsx";
+import { useState } from "preact/hooks";
+import { post } from "../api.ts";
+import { local } from "../draft.ts";
+import { asCli, asCurl, asOptions, Copy } from "../parts/copy.tsx";
 import { attempt, Dialog, say } from "../parts/dialog.tsx";
+import { useDryRun } from "../parts/dry_run.ts";
 import { State, Time } from "../parts/marks.tsx";
 import { Trouble } from "../parts/notices.tsx";
 import { mayWrite } from "../session.ts";
@@ -33,7 +34,7 @@ export function BackfillDialog({ job, close, again, range }: Props) {
     pace: pace || "0s",
     max_parallel: Number(parallel) || 1,
   };
-  const { dry, error } = useDryRun(job, body);
+  const { dry, error } = useDryRun<BackfillAnswer>(`/jobs/${job.id}/backfills`, body);
   const act = async () => {
     const made = await post<BackfillAnswer>(`/jobs/${job.id}/backfills`, body);
     say(`Backfill of ${count(made.total)} fires started.`);
@@ -50,7 +51,7 @@ export function BackfillDialog({ job, close, again, range }: Props) {
     >
       <div class="fields">
         <label>
-          from
+          from ({local})
           <input
             type="datetime-local"
             step="1"
@@ -59,7 +60,7 @@ export function BackfillDialog({ job, close, again, range }: Props) {
           />
         </label>
         <label>
-          to
+          to ({local})
           <input
             type="datetime-local"
             step="1"
@@ -91,7 +92,12 @@ export function BackfillDialog({ job, close, again, range }: Props) {
       {error ? <Trouble error={error} /> : <Consequence dry={dry} pace={pace} />}
       <Copy
         curl={asCurl("POST", `/jobs/${job.id}/backfills`, body)}
-        cli={asCli("backfills", "create", job.id, "--from", body.from, "--to", body.to)}
+        cli={asCli(
+          "backfills",
+          "create",
+          job.id,
+          ...asOptions({ ...body, max_parallel: String(body.max_parallel) }),
+        )}
       />
     </Dialog>
   );
@@ -112,26 +118,6 @@ function Consequence({ dry, pace }: { dry: BackfillAnswer | null; pace: string }
       {dry.total ? ` (${first}${dry.total > 3 ? " …" : ""})${about}` : ": nothing of this range is missing"}
     </p>
   );
-}
-
-function useDryRun(job: Job, body: Record<string, unknown>) {
-  const settled = useSettled(JSON.stringify(body), 250);
-  const [dry, learn] = useState<BackfillAnswer | null>(null);
-  const [error, fail] = useState<Refused | null>(null);
-  useEffect(() => {
-    const stop = new AbortController();
-    ask<BackfillAnswer>("POST", `/jobs/${job.id}/backfills`, {
-      body: { ...JSON.parse(settled), dry_run: true },
-      signal: stop.signal,
-    })
-      .then((found) => {
-        learn(found);
-        fail(null);
-      })
-      .catch((caught) => caught instanceof Refused && fail(caught));
-    return () => stop.abort();
-  }, [settled]);
-  return { dry: error ? null : dry, error };
 }
 
 const inputOf = (at: number) => {

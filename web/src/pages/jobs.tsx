@@ -1,9 +1,12 @@
 /** All jobs: found by part of a name, narrowed by filters, acted on by rows. */
-import { query } from "../api.ts";
+import { useEffect, useState } from "preact/hooks";
+import { post, query } from "../api.ts";
 import { useData } from "../hooks.ts";
+import { bind, focused } from "../keyboard.ts";
 import { Acting } from "../parts/acting.tsx";
 import { asCli, asCurl, asOptions, Copy } from "../parts/copy.tsx";
 import { States } from "../parts/counts.tsx";
+import { attempt } from "../parts/dialog.tsx";
 import { Chips, Choose, given, isNarrowed, LookFurther, NoMatch, Pages, Toggle } from "../parts/filters.tsx";
 import { Recent, State, Time } from "../parts/marks.tsx";
 import { Empty, Part } from "../parts/notices.tsx";
@@ -13,6 +16,7 @@ import { address, alter, go } from "../router.ts";
 import { mayWrite } from "../session.ts";
 import { duration, moment } from "../time.ts";
 import type { Do, Job, JobPage } from "../types.ts";
+import { Pause, Resume } from "./job_actions.tsx";
 
 const STATES = ["active", "paused", "completed", "cancelled"];
 const KINDS = ["recurring", "once"];
@@ -46,7 +50,9 @@ export function Jobs() {
       <Chips names={FILTERS} />
       <section class="card list">
         <Part of={page}>
-          {(data) => (data.items.length ? <Rows page={data} /> : <NoJobs next={data.next_cursor} />)}
+          {(data) =>
+            data.items.length ? <Rows page={data} again={page.again} /> : <NoJobs next={data.next_cursor} />
+          }
         </Part>
       </section>
       <div class="foot">
@@ -68,8 +74,10 @@ const ACTIONS: [Do, string][] = [
   ["delete", "Delete…"],
 ];
 
-function Rows({ page }: { page: JobPage }) {
+function Rows({ page, again }: { page: JobPage; again: () => void }) {
   const chosen = useChosen();
+  const [held, hold] = useState<Job | null>(null);
+  useRowKeys(page.items, hold);
   const { tag, overdue, ...rest } = given(FILTERS);
   return (
     <>
@@ -91,8 +99,33 @@ function Rows({ page }: { page: JobPage }) {
         href={(job) => address(`/jobs/${job.id}`)}
         chosen={mayWrite.value ? chosen : undefined}
       />
+      {held &&
+        (held.state === "paused" ? (
+          <Resume job={held} close={() => hold(null)} again={again} />
+        ) : (
+          <Pause job={held} close={() => hold(null)} again={again} />
+        ))}
     </>
   );
+}
+
+/** `r`, `s` and `e` for the row that has the focus. */
+function useRowKeys(jobs: Job[], hold: (job: Job) => void): void {
+  useEffect(() => {
+    const row = () => jobs.find((job) => job.id === focused()?.dataset.id);
+    const acting = (act: (job: Job) => void) => () => {
+      const job = row();
+      if (job && mayWrite.value) act(job);
+    };
+    return bind({
+      r: acting((job) => void attempt(post(`/jobs/${job.id}/run`), `${job.name ?? job.id} fired.`)),
+      s: acting((job) => job.kind === "recurring" && ["active", "paused"].includes(job.state) && hold(job)),
+      e: () => {
+        const last = row()?.recent?.[0];
+        if (last) go(`/executions/${last.id}`);
+      },
+    });
+  }, [jobs]);
 }
 
 const COLUMNS: Column<Job>[] = [

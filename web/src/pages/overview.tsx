@@ -176,6 +176,8 @@ export function Tile({
 }
 
 const KIND_MARK: Record<Need["kind"], string> = {
+  alert: "dead",
+  key: "expired",
   dead: "dead",
   overdue: "warn",
   late: "expired",

@@ -1,11 +1,12 @@
 /** Queues: how deep, how old, who serves them; pause and resume with what that does. */
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { post } from "../api.ts";
 import { useData } from "../hooks.ts";
 import { asCli, asCurl, Copy } from "../parts/copy.tsx";
 import { Dialog, say } from "../parts/dialog.tsx";
+import { useDryRun } from "../parts/dry_run.ts";
 import { State, Time } from "../parts/marks.tsx";
-import { Empty, Part } from "../parts/notices.tsx";
+import { Empty, Part, Trouble } from "../parts/notices.tsx";
 import { usePausing } from "../parts/pausing.tsx";
 import { Spark } from "../parts/spark.tsx";
 import { type Column, Table } from "../parts/table.tsx";
@@ -258,11 +259,8 @@ function Pause({ queue, close, again }: Props) {
 }
 
 function Resume({ queue, close, again }: Props) {
-  const [dry, learn] = useState<QueueResumed | null>(null);
   const path = `/queues/${part(queue.name)}/resume`;
-  useEffect(() => {
-    void post<QueueResumed>(path, { dry_run: true }).then(learn);
-  }, []);
+  const { dry, error } = useDryRun<QueueResumed>(path);
   const act = async () => {
     const done = await post<QueueResumed>(path);
     say(`Resumed: ${count(done.ready.count, done.ready.capped)} start as workers have room.`);
@@ -270,7 +268,9 @@ function Resume({ queue, close, again }: Props) {
   };
   return (
     <Dialog title={`Resume the queue ${queue.name}`} action="Resume" close={close} act={act} not={!dry}>
-      {dry ? (
+      {error ? (
+        <Trouble error={error} />
+      ) : dry ? (
         <p class="consequence">
           runs <b>{count(dry.ready.count, dry.ready.capped)}</b>; of{" "}
           <b>{count(dry.missed.count, dry.missed.capped)}</b> whose grace is over, misfire policies decide

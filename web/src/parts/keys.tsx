@@ -9,9 +9,9 @@ const KEYS: [string, string][] = [
   ["j k", "next, previous row"],
   ["x", "select the row"],
   ["Enter", "open the row"],
-  ["r s", "run, pause or resume the row's job"],
-  ["n", "back to now"],
-  ["e", "explain: why it is as it is"],
+  ["r s", "run, pause or resume the job, or the row's"],
+  ["e", "explain the execution, or the job's last one"],
+  ["n", "back to now, on Fires"],
   ["p", "live updates on or off"],
   ["?", "this sheet"],
 ];

@@ -1,12 +1,12 @@
 /** Act on many: how many and which, what is not possible, in which steps, at which pace, and when to stop by itself. */
-import { useEffect, useState } from "preact/hooks";
-import { ask, post, Refused } from "../api.ts";
-import { useSettled } from "../hooks.ts";
+import { useState } from "preact/hooks";
+import { post } from "../api.ts";
 import { go } from "../router.ts";
 import { count, distance } from "../time.ts";
 import type { Do, Of, OperationAnswer } from "../types.ts";
 import { asCli, asCurl, Copy } from "./copy.tsx";
 import { Dialog } from "./dialog.tsx";
+import { useDryRun } from "./dry_run.ts";
 import { Trouble } from "./notices.tsx";
 
 /** What is acted on: everything under some filters of a listing, or single ones. */
@@ -53,7 +53,7 @@ export function Operate({ does, of, target, words, close }: Props) {
     ...(stepwise ? { steps: [1, 10] } : {}),
     ...(Number(share) ? { stop_at: { share: Number(share) / 100, of: 50 } } : {}),
   };
-  const { dry, error } = useDryRun(body);
+  const { dry, error } = useDryRun<OperationAnswer>("/operations", body);
   const mustType = dry !== null && dry.count > TYPED_FROM && (does === "delete" || does === "discard");
   const act = async () => {
     const made = await post<OperationAnswer>("/operations", body);
@@ -139,25 +139,6 @@ function WouldAct({ dry, of }: { dry: OperationAnswer | null; of: Of }) {
       ))}
     </div>
   );
-}
-
-function useDryRun(body: Record<string, unknown>) {
-  const settled = useSettled(JSON.stringify(body), 200);
-  const [state, set] = useState<{ dry: OperationAnswer | null; error: Refused | null }>({
-    dry: null,
-    error: null,
-  });
-  useEffect(() => {
-    const stop = new AbortController();
-    ask<OperationAnswer>("POST", "/operations", {
-      body: { ...JSON.parse(settled), dry_run: true },
-      signal: stop.signal,
-    })
-      .then((dry) => set({ dry, error: null }))
-      .catch((error) => error instanceof Refused && set({ dry: null, error }));
-    return () => stop.abort();
-  }, [settled]);
-  return state;
 }
 
 /** The same, as options of `tocsin operations create`. */

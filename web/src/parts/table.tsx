@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { useStill } from "../hooks.ts";
+import { asked } from "../router.ts";
 
 export interface Column<T> {
   name: string;
@@ -17,13 +18,18 @@ export interface Chosen {
   matching: () => void;
 }
 
+const NONE: ReadonlySet<string> = new Set();
+
+/** What is chosen holds for the filters it was chosen under: nobody acts on rows that another filter hides. */
 export function useChosen(): Chosen {
-  const [{ ids, all }, choose] = useState({ ids: new Set<string>() as ReadonlySet<string>, all: false });
+  const under = asked("cursor");
+  const [chosen, choose] = useState({ ids: NONE, all: false, under });
+  const { ids, all } = chosen.under === under ? chosen : { ids: NONE, all: false };
   return {
     ids,
     all,
-    set: (chosen) => choose({ ids: new Set(chosen), all: false }),
-    matching: () => choose({ ids: new Set(), all: true }),
+    set: (picked) => choose({ ids: new Set(picked), all: false, under }),
+    matching: () => choose({ ids: NONE, all: true, under }),
   };
 }
 
@@ -75,7 +81,7 @@ export function Table<T>({ label, rows, columns, id, href, chosen, pale }: Props
             >
               {chosen && (
                 <td class="pick">
-                  <One chosen={chosen} id={key} />
+                  <One chosen={chosen} id={key} ids={still.shown.map((one) => one.id)} />
                 </td>
               )}
               {shown.map(({ name, kind, show }) => (
@@ -91,10 +97,17 @@ export function Table<T>({ label, rows, columns, id, href, chosen, pale }: Props
   );
 }
 
-function One({ chosen, id }: { chosen: Chosen; id: string }) {
-  const toggle = () => {
+/** With Shift, a row takes along those between it and the one that was chosen before. */
+function One({ chosen, id, ids }: { chosen: Chosen; id: string; ids: string[] }) {
+  const turn = (event: { shiftKey: boolean }) => {
+    const on = !chosen.ids.has(id);
+    const last = event.shiftKey ? [...chosen.ids].findLast((one) => ids.includes(one)) : undefined;
+    const [from, to] = [ids.indexOf(last ?? id), ids.indexOf(id)].sort((a, b) => a - b) as [number, number];
     const next = new Set(chosen.ids);
-    if (!next.delete(id)) next.add(id);
+    for (const one of ids.slice(from, to + 1)) {
+      if (on) next.add(one);
+      else next.delete(one);
+    }
     chosen.set(next);
   };
   return (
@@ -103,7 +116,7 @@ function One({ chosen, id }: { chosen: Chosen; id: string }) {
       aria-label="select"
       tabIndex={-1}
       checked={chosen.all || chosen.ids.has(id)}
-      onChange={toggle}
+      onClick={turn}
     />
   );
 }

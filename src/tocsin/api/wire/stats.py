@@ -42,9 +42,10 @@ class Lateness(msgspec.Struct, frozen=True):
 
 
 class Need(msgspec.Struct, frozen=True):
-    """Something that a person should look at, the most urgent first. `link` is a page of the dashboard."""
+    """Something that a person should look at, the most urgent first. `link` is a page of the dashboard.
+    `since` is when a `key` ends, else when it began."""
 
-    kind: Literal["dead", "overdue", "late", "node", "paused"]
+    kind: Literal["alert", "overdue", "node", "dead", "late", "key", "paused"]
     text: str
     count: int
     link: str

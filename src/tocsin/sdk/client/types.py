@@ -1077,9 +1077,9 @@ class NatsTarget(TypedDict):
 
 
 class Need(TypedDict):
-    """Something that a person should look at, the most urgent first. `link` is a page of the dashboard."""
+    """Something that a person should look at, the most urgent first. `link` is a page of the dashboard. `since` is when a `key` ends, else when it began."""
 
-    kind: "Literal['dead', 'late', 'node', 'overdue', 'paused']"
+    kind: "Literal['alert', 'dead', 'key', 'late', 'node', 'overdue', 'paused']"
     text: "str"
     count: "int"
     link: "str"
