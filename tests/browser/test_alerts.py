@@ -19,7 +19,7 @@ def test_a_channel_is_made_and_tried_out_and_what_its_rule_finds_is_seen_and_led
 
     dialog = page.get_by_role("dialog")
     page.get_by_role("button", name="New channel").click()
-    dialog.get_by_label("Name").fill("ops")
+    dialog.get_by_label("Name", exact=True).fill("ops")
     dialog.get_by_label("Takes").select_option("webhook")
     dialog.get_by_label("URL").fill("ftp://nowhere")
     dialog.get_by_role("button", name="Save").click()
@@ -31,7 +31,7 @@ def test_a_channel_is_made_and_tried_out_and_what_its_rule_finds_is_seen_and_led
     expect(channel).to_contain_text("it arrived")
 
     page.get_by_role("button", name="New rule").click()
-    dialog.get_by_label("Name").fill("failed-for-good")
+    dialog.get_by_label("Name", exact=True).fill("failed-for-good")
     dialog.get_by_label("quiet from").fill("25:00")
     dialog.get_by_label("to", exact=True).fill("07:00")
     dialog.get_by_role("button", name="Save").click()

@@ -83,6 +83,7 @@ def test_fifty_lanes_of_a_day_are_drawn_as_a_path_per_state_and_moved(
     page = logged_in
     page.route("**/v1/timeline?*", _fifty_lanes)
     look(page, served, "/fires?span=6h")
+    expect(page.locator(".lanes svg g[data-job]")).to_have_count(LANES)
     drawn = page.evaluate(DRAW)
     paths = page.locator(".lanes svg path").count()
     moved = sorted(page.evaluate(MOVE))

@@ -90,7 +90,7 @@ export function Rules({ of, channels }: Props) {
 const columns = (ask: (asked: Asked) => void): (Column<Rule> | false)[] => [
   { name: "Name", kind: "name", show: (one) => one.name },
   {
-    name: "Trouble is when",
+    name: "Watches whether",
     kind: "words",
     show: (one) => (
       <>
@@ -171,7 +171,7 @@ function Edit({ of, channels, close, again }: EditProps) {
           </label>
         )}
         <label>
-          Trouble is when
+          Watches whether
           <select value={draft.kind} onChange={(event) => set({ kind: event.currentTarget.value })}>
             {Object.entries(KINDS)
               .filter(([kind, { ofFleet }]) => !ofFleet || operator.value || kind === draft.kind)

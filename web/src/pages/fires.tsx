@@ -1,5 +1,5 @@
 /** Past, now and coming of many jobs on one axis. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { query } from "../api.ts";
 import { useData } from "../hooks.ts";
 import { bind } from "../keyboard.ts";
@@ -33,7 +33,8 @@ function useRange(): { from: number; to: number; follows: boolean } {
   if (to > from) return { from, to, follows: false };
   tick.value;
   const span = SPANS[param("span", "1h")] ?? HOUR;
-  return { from: now() - span * PAST_SHARE, to: now() + span * (1 - PAST_SHARE), follows: true };
+  const first = now() - span * PAST_SHARE;
+  return { from: first, to: first + span, follows: true };
 }
 
 const follow = (span = param("span", "1h")) => alter({ from: undefined, to: undefined, span }, true);
@@ -158,7 +159,9 @@ function Lanes({ timeline, from, to }: { timeline: Timeline; from: number; to: n
   const axis: Axis = { from, to, width };
   const stepMs = timeline.step_s * 1000;
   const [closed, close] = useState<ReadonlySet<string>>(new Set());
-  const rows = rowsOf(timeline.lanes, param("group"), closed, stepMs);
+  const by = param("group");
+  const rows = useMemo(() => rowsOf(timeline.lanes, by, closed, stepMs), [timeline, by, closed]);
+  const { drawn, shift } = useDrawn(axis);
   const turn = (name: string) =>
     close((before) => new Set([...before, name].filter((one) => one !== name || !before.has(name))));
   const height = HEAD + rows.length * LANE + 4;
@@ -216,7 +219,9 @@ function Lanes({ timeline, from, to }: { timeline: Timeline; from: number; to: n
                   lane={lane}
                   row={row}
                   sum={heading !== null}
-                  axis={axis}
+                  axis={drawn}
+                  shift={shift}
+                  wide={width}
                   stepMs={stepMs}
                 />
               ))}
@@ -229,6 +234,16 @@ function Lanes({ timeline, from, to }: { timeline: Timeline; from: number; to: n
       {chosen && <Detail chosen={chosen} close={() => choose(null)} />}
     </>
   );
+}
+
+/** The axis that lanes are drawn along, and by how much they are moved: most moves are smaller than half of the plot. */
+function useDrawn(axis: Axis): { drawn: Axis; shift: number } {
+  const kept = useRef(axis);
+  const { from, to, width } = kept.current;
+  const span = axis.to - axis.from;
+  const zoomed = Math.abs(to - from - span) > span * 1e-6 || width !== axis.width;
+  if (zoomed || Math.abs(axis.from - from) > span / 2) kept.current = axis;
+  return { drawn: kept.current, shift: x(axis, kept.current.from) };
 }
 
 /** The wheel moves along the axis; with Ctrl it zooms. */
@@ -291,22 +306,27 @@ interface LaneProps {
   row: number;
   /** Whether it is the sum under a heading. */
   sum: boolean;
+  /** What it is drawn along, and by how much that is moved. */
   axis: Axis;
+  shift: number;
+  wide: number;
   stepMs: number;
 }
 
-function LanePaths({ lane, row, sum, axis, stepMs }: LaneProps) {
-  const { marks, bars } = draw(lane, axis, stepMs);
+function LanePaths({ lane, row, sum, axis, shift, wide, stepMs }: LaneProps) {
+  const { marks, bars } = useMemo(() => draw(lane, axis, stepMs), [lane, axis, stepMs]);
   return (
     <g transform={`translate(0 ${HEAD + row * LANE})`} data-job={sum ? undefined : lane.job}>
-      {sum && <rect class="sum" x={0} y={0} width={axis.width} height={LANE} />}
-      <line class="lane" x1={0} x2={axis.width} y1={LANE} y2={LANE} />
-      {[...bars].map(([state, path]) => (
-        <path key={`bar ${state}`} class={`band s-${state}`} d={path} />
-      ))}
-      {[...marks].map(([state, path]) => (
-        <path key={state} class={`fire s-${state}`} data-state={state} d={path} />
-      ))}
+      {sum && <rect class="sum" x={0} y={0} width={wide} height={LANE} />}
+      <line class="lane" x1={0} x2={wide} y1={LANE} y2={LANE} />
+      <g transform={`translate(${shift.toFixed(1)} 0)`}>
+        {[...bars].map(([state, path]) => (
+          <path key={`bar ${state}`} class={`band s-${state}`} d={path} />
+        ))}
+        {[...marks].map(([state, path]) => (
+          <path key={state} class={`fire s-${state}`} data-state={state} d={path} />
+        ))}
+      </g>
     </g>
   );
 }

@@ -201,7 +201,7 @@ function Needs({ needs: all }: { needs: Need[] }) {
         <li key={need.kind + need.text}>
           <a href={linked(need.link)}>
             <Mark state={KIND_MARK[need.kind]} />
-            <span class="grow">
+            <span class="grow few-lines" title={need.text}>
               {need.kind === "dead" && <b>{count(need.count)} × </b>}
               {need.text}
             </span>

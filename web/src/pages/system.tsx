@@ -1,11 +1,11 @@
 /** How the database and the fleet are, and what to do where something is wrong. For operators. */
 import { useData } from "../hooks.ts";
-import { asCli, asCurl, Copy } from "../parts/copy.tsx";
+import { asCli, asCurl, Copied, Copy } from "../parts/copy.tsx";
 import { Mark } from "../parts/marks.tsx";
 import { Part } from "../parts/notices.tsx";
 import { Table } from "../parts/table.tsx";
 import { count, duration } from "../time.ts";
-import type { System as Answer, Check, SettingView } from "../types.ts";
+import type { System as Answer, Check, Diagnosis, FindingView, SettingView } from "../types.ts";
 
 const LOOK_MS = 10_000;
 
@@ -14,6 +14,7 @@ export function System() {
   return (
     <>
       <h1>System</h1>
+      <Findings />
       <Part of={found}>
         {(data) => (
           <>
@@ -44,6 +45,51 @@ export function System() {
       </Part>
       <Copy curl={asCurl("GET", "/system")} cli={asCli("system")} />
     </>
+  );
+}
+
+/** How often it is looked for everything that can be wrong: that asks the database more than the rest. */
+const DIAGNOSED_MS = 30_000;
+const MARKS: Record<FindingView["severity"], string> = { wrong: "dead", late: "warn", soon: "expired" };
+
+/** What `tocsin doctor` says: the likeliest cause first, why we think so, and the command that mends it. */
+function Findings() {
+  const found = useData<Diagnosis>("/system/findings", true, DIAGNOSED_MS);
+  return (
+    <section class="card">
+      <div class="head">
+        <h2>What is wrong</h2>
+        <Copy curl={asCurl("GET", "/system/findings")} cli={asCli("doctor")} />
+      </div>
+      <Part of={found}>
+        {(data) =>
+          data.healthy ? (
+            <p class="calm">
+              <Mark state="succeeded" /> Nothing of {data.looked_for} kinds of trouble.
+            </p>
+          ) : (
+            <ul class="findings">
+              {data.findings.map((one) => (
+                <li key={one.code + one.words}>
+                  <Mark state={MARKS[one.severity] ?? "warn"} title={one.severity} />
+                  <div class="grow">
+                    <b>{one.words}</b>
+                    {one.evidence.map((line) => (
+                      <p key={line} class="hint break">
+                        {line}
+                      </p>
+                    ))}
+                    <p>
+                      <Copied text={one.fix} name="the command" />
+                    </p>
+                  </div>
+                </li>
+              ))}
+            </ul>
+          )
+        }
+      </Part>
+    </section>
   );
 }
 

@@ -39,7 +39,7 @@ export function spansOf(execution: Execution, at: number): Span[] {
       from: started,
       to: ended,
       kind: attempt.verdict ?? "running",
-      words: wordsOf(attempt, ended - started),
+      words: wordsOf(attempt, attempt.duration_ms ?? ended - started),
     });
     cursor = ended;
   }

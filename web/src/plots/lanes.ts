@@ -35,13 +35,16 @@ function drawFires(fires: LaneFire[], axis: Axis): Drawn {
   for (const fire of fires) {
     const at = x(axis, Date.parse(fire.at));
     const end = fire.until ? x(axis, Date.parse(fire.until)) : at;
-    if (end < -R || at > axis.width + R) continue;
+    if (beyond(axis, at, end)) continue;
     add(marks, fire.state, fire.count > 1 ? run(at, end) : mark(fire.state, at));
     const bar = barOf(fire, axis);
     if (bar) add(bars, fire.state, bar);
   }
   return { marks, bars };
 }
+
+/** Whether it is off the plot even when that has been moved by its width: lanes are moved as a whole, and drawn rarely. */
+const beyond = (axis: Axis, begin: number, end: number) => end < -axis.width || begin > 2 * axis.width;
 
 const add = (to: Map<string, string>, state: string, path: string) =>
   to.set(state, (to.get(state) ?? "") + path);
@@ -89,7 +92,7 @@ function drawBands(bands: Band[], axis: Axis, stepMs: number): Drawn {
     const worst = STATES.find((state) => band.counts[state]) ?? "succeeded";
     const high = Math.max(3, (total(band) / most) * (LANE - 8));
     const left = x(axis, Date.parse(band.at));
-    if (left + wide < 0 || left > axis.width) continue;
+    if (beyond(axis, left, left + wide)) continue;
     add(bars, worst, `M${n(left)} ${LANE - 4}v${n(-high)}h${n(wide)}v${n(high)}z`);
   }
   return { marks: new Map(), bars };
