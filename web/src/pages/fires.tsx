@@ -273,7 +273,7 @@ function usePanning(
 function Ground({ axis, height }: { axis: Axis; height: number }) {
   const nowX = x(axis, now());
   const label = axis.to - axis.from > 36 * HOUR ? day : axis.to - axis.from < HOUR / 4 ? clock : minute;
-  const changes = clockChanges(zoneName(), axis.from, 1).filter((change) => change.at < axis.to);
+  const changes = clockChanges(zoneName(), axis.from, 1, axis.to);
   return (
     <g class="grid">
       <rect

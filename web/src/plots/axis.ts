@@ -21,12 +21,19 @@ export function stepOf(axis: Axis, apart: number): number {
   return STEPS.find((step) => step >= least) ?? STEPS[STEPS.length - 1]!;
 }
 
+/** Making a format takes far longer than using it, and plots ask for offsets with every frame. */
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+function formatOf(zone: string): Intl.DateTimeFormat {
+  const found =
+    formats.get(zone) ?? new Intl.DateTimeFormat("en-GB", { timeZone: zone, timeZoneName: "longOffset" });
+  formats.set(zone, found);
+  return found;
+}
+
 /** Minutes that a zone is ahead of UTC at an instant. */
 export function offsetOf(zone: string, at: number): number {
-  const parts = new Intl.DateTimeFormat("en-GB", {
-    timeZone: zone,
-    timeZoneName: "longOffset",
-  }).formatToParts(at);
+  const parts = formatOf(zone).formatToParts(at);
   const text = parts.find((part) => part.type === "timeZoneName")?.value ?? "GMT";
   const found = /GMT([+-])(\d\d):(\d\d)/.exec(text);
   if (!found) return 0;

@@ -17,3 +17,9 @@ test("both clock changes of the coming year are found, with their local dates", 
 test("a zone without clock changes has none", () => {
   assert.deepEqual(clockChanges("Asia/Tokyo", Date.parse("2026-11-18T10:00:00Z")), []);
 });
+
+test("a change is found up to the instant that is asked for, and not beyond", () => {
+  const at = Date.parse("2027-03-28T01:00:00Z");
+  assert.equal(clockChanges("Europe/Berlin", at - 3_600_000, 1, at + 1).length, 1);
+  assert.deepEqual(clockChanges("Europe/Berlin", at - 3_600_000, 1, at), []);
+});

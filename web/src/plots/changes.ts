@@ -12,16 +12,15 @@ export interface ClockChange {
   by: number;
 }
 
-/** The next changes within a year and a bit, at most `most`. */
-export function clockChanges(zone: string, from: number, most = 2): ClockChange[] {
+/** The next changes before an instant, within a year and a bit unless one is given; at most `most`. */
+export function clockChanges(zone: string, from: number, most = 2, before = from + 400 * DAY): ClockChange[] {
   const found: ClockChange[] = [];
-  for (let day = from; day < from + 400 * DAY && found.length < most; day += DAY) {
-    const before = offsetOf(zone, day);
-    const by = offsetOf(zone, day + DAY) - before;
-    if (by) {
-      const at = instantOf(zone, day, day + DAY, before);
-      found.push({ at, by, date: new Date(at + before * MINUTE).toISOString().slice(0, 10) });
-    }
+  for (let day = from; day < before && found.length < most; day += DAY) {
+    const offset = offsetOf(zone, day);
+    const by = offsetOf(zone, day + DAY) - offset;
+    if (!by) continue;
+    const at = instantOf(zone, day, day + DAY, offset);
+    if (at < before) found.push({ at, by, date: new Date(at + offset * MINUTE).toISOString().slice(0, 10) });
   }
   return found;
 }
