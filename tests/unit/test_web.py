@@ -6,12 +6,15 @@ import shutil
 import subprocess
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import pytest
 
 from tocsin.api.app import ENDPOINTS
 from tocsin.api.trail import action_of
 from tocsin.dashboard.pages import PAGES
+from tocsin.domain.alert_channel import KINDS
+from tocsin.domain.alert_rule import Watch, kind_of
 
 WEB = Path(__file__).parents[2] / "web"
 
@@ -44,6 +47,13 @@ def test_the_audit_page_offers_actions_that_the_api_has() -> None:
     known = {action_of(one) for one in ENDPOINTS if one.method != "GET"}
     assert len(offered) > 40
     assert set(offered) <= known
+
+
+def test_the_page_of_alerts_knows_what_can_be_watched_and_who_can_be_told() -> None:
+    rules = (WEB / "src" / "alert_rule.ts").read_text()
+    assert set(re.findall(r"^  (\w+): \{", rules, re.MULTILINE)) >= {kind_of(one) for one in get_args(Watch)}
+    channels = (WEB / "src" / "pages" / "alert_channels.tsx").read_text()
+    assert set(re.findall(r'^  (\w+): "', channels, re.MULTILINE)) >= set(KINDS)
 
 
 def test_the_lock_file_has_an_integrity_for_every_package_and_names_no_host() -> None:

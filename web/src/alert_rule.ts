@@ -43,6 +43,10 @@ export const KINDS: Record<string, Kind> = {
     words: "a queue is paused for long",
     settings: [["longer_than", "longer than", "1h"], QUEUE],
   },
+  host_at_rest: {
+    words: "executions wait for a host that fails",
+    settings: [["longer_than", "longer than", "10m"]],
+  },
   pending_jobs: {
     words: "the limit of jobs is near",
     settings: [["share", "share that is used up", "0.9"]],
@@ -182,5 +186,6 @@ export function placeOf(
   if (detail.job) return [`/jobs/${detail.job}`, whose];
   if (detail.queue) return [`/queues/${encodeURIComponent(detail.queue)}`, whose];
   if (kind === "pending_jobs") return ["/jobs", whose];
+  if (kind === "host_at_rest") return ["/executions", { ...whose, state: "queued" }];
   return detail.table || kind === "clock" ? ["/system", {}] : kind === "lease_churn" ? ["/fleet", {}] : null;
 }

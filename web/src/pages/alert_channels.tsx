@@ -13,12 +13,13 @@ import type {
   AlertChannels,
   AlertChannelTest,
   AlertChannelView,
+  Connections,
   ExecutionPage,
   SecretPage,
 } from "../types.ts";
 
 /** A channel as the API tells it: what is as it comes is left out. */
-type Channel = Pick<AlertChannelView, "name" | "kind" | "url"> & Partial<AlertChannelView>;
+type Channel = Pick<AlertChannelView, "name" | "kind"> & Partial<AlertChannelView>;
 type Asked = { edit: Partial<Channel> } | { remove: string } | null;
 /** What came of a test message: under way, where its job is seen and how it ended, or why there is none. */
 type Tried = "under way" | { job: string; state: string; reason: string | null } | Refused;
@@ -27,6 +28,7 @@ const KINDS: Record<AlertChannelView["kind"], string> = {
   webhook: "a signed webhook",
   slack: "Slack, or what takes the same",
   json: "a body of your own",
+  mail: "a mail",
 };
 const METHODS = ["POST", "PUT", "GET"];
 const LOOK_MS = 500;
@@ -114,7 +116,7 @@ const columns = (
     kind: "words",
     show: (one) => (
       <span class="break">
-        {one.url}
+        {one.url ?? `${one.to?.join(", ")} by ${one.connection}`}
         {one.path_secret && <small>{`{secret ${one.path_secret.secret}}`}</small>}
       </span>
     ),
@@ -185,32 +187,58 @@ const headersOf = (lines: string) =>
       }),
   );
 
-function Edit({ of, close, again }: { of: Partial<Channel>; close: () => void; again: () => void }) {
-  const [name, call] = useState(of.name ?? "");
-  const [kind, choose] = useState<Channel["kind"]>(of.kind ?? "slack");
-  const [url, lead] = useState(of.url ?? "");
-  const [method, way] = useState(of.method ?? "POST");
-  const [end, hide] = useState(of.path_secret?.secret ?? "");
-  const [headers, add] = useState(linesOf(of));
-  const [own, write] = useState(of.body === undefined ? OWN : JSON.stringify(of.body, null, 2));
-  const secrets = useData<SecretPage>("/secrets?limit=100", false);
-  const path = `/alert-channels/${part(name || "name")}`;
+interface Draft {
+  kind: Channel["kind"];
+  url: string;
+  method: string;
+  /** The secret that ends the path. */
+  end: string;
+  headers: string;
+  own: string;
+  connection: string;
+  to: string;
+}
+
+const draftOf = (of: Partial<Channel>): Draft => ({
+  kind: of.kind ?? "slack",
+  url: of.url ?? "",
+  method: of.method ?? "POST",
+  end: of.path_secret?.secret ?? "",
+  headers: linesOf(of),
+  own: of.body === undefined ? OWN : JSON.stringify(of.body, null, 2),
+  connection: of.connection ?? "",
+  to: (of.to ?? []).join("\n"),
+});
+
+/** The body of a PUT, or null where what was typed is no JSON. */
+function bodyOf({ kind, url, method, end, headers, own, connection, to }: Draft): Body | null {
+  if (kind === "mail") return { kind, connection, to: to.split(/[\s,]+/).filter(Boolean) };
   const parsed = kind === "json" ? readable(own) : {};
-  const body = {
+  if (!parsed) return null;
+  return {
     kind,
     url,
     ...(method === "POST" ? {} : { method }),
     ...(end ? { path_secret: { secret: end } } : {}),
     ...(headers.trim() ? { headers: headersOf(headers) } : {}),
-    ...(kind === "json" && parsed ? parsed : {}),
+    ...parsed,
   };
+}
+
+function Edit({ of, close, again }: { of: Partial<Channel>; close: () => void; again: () => void }) {
+  const [name, call] = useState(of.name ?? "");
+  const [draft, change] = useState(() => draftOf(of));
+  const set = (changes: Partial<Draft>) => change({ ...draft, ...changes });
+  const path = `/alert-channels/${part(name || "name")}`;
+  const body = bodyOf(draft);
+  const whole = draft.kind === "mail" ? draft.connection && draft.to.trim() : draft.url;
   return (
     <Dialog
       title={of.name ? `Change ${of.name}` : "New channel"}
       action="Save"
       wide
       close={close}
-      not={!name || !url || !parsed}
+      not={!name || !whole || !body}
       act={async () => {
         await put(path, body);
         say("Saved. “Test” sends a message to it.");
@@ -231,7 +259,10 @@ function Edit({ of, close, again }: { of: Partial<Channel>; close: () => void; a
         )}
         <label>
           Takes
-          <select value={kind} onChange={(event) => choose(event.currentTarget.value as Channel["kind"])}>
+          <select
+            value={draft.kind}
+            onChange={(event) => set({ kind: event.currentTarget.value as Channel["kind"] })}
+          >
             {Object.entries(KINDS).map(([one, words]) => (
               <option key={one} value={one}>
                 {words}
@@ -239,32 +270,93 @@ function Edit({ of, close, again }: { of: Partial<Channel>; close: () => void; a
             ))}
           </select>
         </label>
-        <label>
+      </div>
+      {draft.kind === "mail" ? (
+        <MailFields draft={draft} set={set} />
+      ) : (
+        <CallFields draft={draft} set={set} wrong={!body} />
+      )}
+      {body && (
+        <Copy
+          curl={asCurl("PUT", path, body)}
+          {...(draft.kind === "json" ? {} : { cli: cliOf(name, body) })}
+        />
+      )}
+    </Dialog>
+  );
+}
+
+interface FieldsProps {
+  draft: Draft;
+  set: (changes: Partial<Draft>) => void;
+}
+
+/** Who gets the mail, and through which server. */
+function MailFields({ draft, set }: FieldsProps) {
+  const found = useData<Connections>("/connections", false);
+  const servers = (found.data?.items ?? []).filter(({ kind }) => kind === "smtp");
+  return (
+    <>
+      <label>
+        Mail server
+        <select value={draft.connection} onChange={(event) => set({ connection: event.currentTarget.value })}>
+          <option value="">choose one</option>
+          {servers.map(({ name }) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+      </label>
+      {found.data && !servers.length && (
+        <p class="hint">
+          There is none yet: <a href={address("/connections")}>name one</a> first.
+        </p>
+      )}
+      <label>
+        To, an address a line
+        <textarea
+          rows={2}
+          spellcheck={false}
+          value={draft.to}
+          placeholder="ops@example.com"
+          onInput={(event) => set({ to: event.currentTarget.value })}
+        />
+      </label>
+    </>
+  );
+}
+
+/** Where it is sent, how, and with which credentials. */
+function CallFields({ draft, set, wrong }: FieldsProps & { wrong: boolean }) {
+  const secrets = useData<SecretPage>("/secrets?limit=100", false);
+  return (
+    <>
+      <div class="row">
+        <label class="field">
           Method
-          <select value={method} onChange={(event) => way(event.currentTarget.value as typeof method)}>
+          <select value={draft.method} onChange={(event) => set({ method: event.currentTarget.value })}>
             {METHODS.map((one) => (
               <option key={one}>{one}</option>
             ))}
           </select>
         </label>
+        <label class="field grow">
+          URL
+          <input
+            type="url"
+            value={draft.url}
+            placeholder="https://hooks.slack.com/services/"
+            onInput={(event) => set({ url: event.currentTarget.value })}
+          />
+        </label>
       </div>
-      <label>
-        URL
-        <input
-          type="url"
-          value={url}
-          placeholder="https://hooks.slack.com/services/"
-          onInput={(event) => lead(event.currentTarget.value)}
-        />
-      </label>
       <label>
         The end of its path, if that is a credential: the name of a secret
         <input
           list="channel-secrets"
-          value={end}
+          value={draft.end}
           autocomplete="off"
           placeholder="slack-path"
-          onInput={(event) => hide(event.currentTarget.value)}
+          onInput={(event) => set({ end: event.currentTarget.value })}
         />
         <datalist id="channel-secrets">
           {secrets.data?.items.map((one) => (
@@ -277,28 +369,27 @@ function Edit({ of, close, again }: { of: Partial<Channel>; close: () => void; a
         <textarea
           rows={2}
           spellcheck={false}
-          value={headers}
+          value={draft.headers}
           placeholder="Authorization: pager-token"
-          onInput={(event) => add(event.currentTarget.value)}
+          onInput={(event) => set({ headers: event.currentTarget.value })}
         />
       </label>
-      {kind === "json" && (
+      {draft.kind === "json" && (
         <label>
           Body, JSON; {"{title}, {text}, {state}, {rule}, {kind}, {tenant} and {at}"} are filled in
           <textarea
             rows={5}
             spellcheck={false}
-            value={own}
-            onInput={(event) => write(event.currentTarget.value)}
+            value={draft.own}
+            onInput={(event) => set({ own: event.currentTarget.value })}
           />
-          {!parsed && <em role="alert">This is not JSON.</em>}
+          {wrong && <em role="alert">This is not JSON.</em>}
         </label>
       )}
       <p class="hint">
         Credentials are <a href={address("/secrets")}>secrets</a>, here by their names only.
       </p>
-      <Copy curl={asCurl("PUT", path, body)} {...(kind === "json" ? {} : { cli: cliOf(name, body) })} />
-    </Dialog>
+    </>
   );
 }
 
@@ -319,27 +410,33 @@ function readable(text: string): { body: unknown } | null {
 
 interface Body {
   kind: string;
-  url: string;
+  url?: string;
   method?: string;
   path_secret?: { secret: string };
   headers?: Record<string, { secret: string }>;
+  connection?: string;
+  to?: string[];
+  body?: unknown;
 }
 
 /** The same, as a command. A body of one's own is read from a file there. */
-const cliOf = (name: string, body: Body) =>
-  asCli(
+function cliOf(name: string, body: Body): string {
+  const option = (flag: string, value: string | undefined) => (value ? [flag, value] : []);
+  return asCli(
     "alerts",
     "channels",
     "put",
     name || "name",
     "--kind",
     body.kind,
-    "--to",
-    body.url,
-    ...(body.method ? ["--method", body.method] : []),
-    ...(body.path_secret ? ["--path-secret", body.path_secret.secret] : []),
+    ...option("--to", body.url),
+    ...(body.to ?? []).flatMap((one) => ["--to", one]),
+    ...option("--connection", body.connection),
+    ...option("--method", body.method),
+    ...option("--path-secret", body.path_secret?.secret),
     ...Object.entries(body.headers ?? {}).flatMap(([header, { secret }]) => [
       "--header",
       `${header}=${secret}`,
     ]),
   );
+}
