@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-ha check fmt dist bench bench-full soak fuzz lock clean
+.PHONY: help run test test-ha engines check fmt dist bench bench-full soak fuzz lock clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1mmake %-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,15 @@ ALONE = { [ $$? = 1 ] && echo "these failed beside others; once more, by themsel
 
 test-ha: $(VENV)/.ha ## Let a cluster under Patroni fail over under load, for minutes (needs etcd: apt-get install etcd-server)
 	@TOCSIN_HA_PATRONI=1 $(BIN)/python -m pytest -n 0 -s tests/ha $(ARGS)
+
+engines: .engines/kafka/.ok ## Fetch a Kafka for the tests of messages (needs java and mvn)
+
+.engines/kafka/.ok: requirements/engines/kafka.xml requirements/engines/kafka.sha256
+	@echo "fetching Kafka …"
+	@rm -rf .engines/kafka && mkdir -p .engines/kafka
+	@mvn -q -B -f requirements/engines/kafka.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/.engines/kafka
+	@cd .engines/kafka && sha256sum --quiet --strict -c ../../requirements/engines/kafka.sha256
+	@touch $@
 
 check: $(VENV)/.dev ## Lint, types, import contracts, of Python and of the dashboard
 	$(BIN)/ruff check .
@@ -62,7 +71,7 @@ lock: ## Rewrite the hashed lock files from pyproject.toml (needs uv)
 	uv pip compile -q --group bench -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/bench.txt
 
 clean: ## Remove the virtual environment and caches (never data)
-	rm -rf $(VENV) web/node_modules src/tocsin/dashboard/static .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .engines web/node_modules src/tocsin/dashboard/static .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # The stamp files make installs happen once per lock file. hatchling comes from the lock too, so that the
 # editable install fetches nothing unpinned.

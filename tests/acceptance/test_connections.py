@@ -71,6 +71,9 @@ class TestKeeping:
             ({"replicas": 2}, "replicas"),
             ({"virtual_host": "shop"}, "virtual_host"),
             ({"kind": "rabbitmq", "virtual_host": "a\nb"}, "virtual_host"),
+            ({"mechanism": "SCRAM-SHA-512"}, "mechanism"),
+            ({"kind": "kafka", "mechanism": "GSSAPI"}, "mechanism"),
+            ({"kind": "kafka", "password": {"secret": "p"}}, "username"),
             ({"in_flight": 0}, "in_flight"),
             ({"kind": "smtp"}, "sender"),
             ({"kind": "smtp", "sender": "ops@example.com>\r\nX: y"}, "sender"),
@@ -136,6 +139,28 @@ class TestNaming:
     ) -> None:
         put(api)
         answer = api.post("/v1/jobs", {"schedule": {"every": "1h"}, "target": MESSAGE | change})
+        assert (answer.status, answer.problem()["field"]) == (422, field)
+
+    @pytest.mark.parametrize(
+        ("change", "field"),
+        [
+            ({"topic": "due/orders"}, "target.topic"),
+            ({"topic": ".."}, "target.topic"),
+            ({"key": ""}, "target.key"),
+            ({"key": "k" * 1025}, "target.key"),
+            ({"headers": {"tocsin-job": "mine"}}, "target.headers.tocsin-job"),
+            ({"body": "x" * 300_000}, "target.body"),
+            ({"key": "{nothing}", "template": True}, "target.key"),
+            ({"body": {"a": "{"}, "template": True}, "target.body.a"),
+            ({"key": "{name}", "template": True}, "name"),
+        ],
+    )
+    def test_what_kafka_would_not_take_is_refused_by_its_field(
+        self, api: InProcessApi, change: dict[str, Any], field: str
+    ) -> None:
+        put(api, kind="kafka")
+        target = {"kind": "kafka", "connection": "bus", "topic": "due"} | change
+        answer = api.post("/v1/jobs", {"schedule": {"every": "1h"}, "target": target})
         assert (answer.status, answer.problem()["field"]) == (422, field)
 
     def test_without_its_client_a_kind_is_refused_unless_a_live_worker_serves_it(

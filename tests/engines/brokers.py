@@ -7,18 +7,28 @@ from typing import Any, NamedTuple, cast
 
 import aiormq
 import nats
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pamqp.commands import Basic
 from redis.asyncio import Redis as RedisClient
 
 from tests.engines import sqs_server
 from tests.engines.attempts import START, Attempts
-from tests.engines.servers import FakeSqs, Nats, Rabbit, Redis, Server
-from tocsin.clock import VirtualClock
+from tests.engines.servers import FakeSqs, Kafka, Nats, Rabbit, Redis, Server
+from tocsin.clock import DatabaseClock, VirtualClock
 from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.connection import Connection
-from tocsin.domain.message_target import MessageTarget, NatsTarget, RabbitTarget, RedisTarget, SqsTarget
+from tocsin.domain.message_target import (
+    KafkaTarget,
+    MessageTarget,
+    NatsTarget,
+    RabbitTarget,
+    RedisTarget,
+    SqsTarget,
+)
 from tocsin.domain.secrets import SecretRef
 from tocsin.targets.http.client import HttpClient
+from tocsin.targets.kafka.broker import KafkaBroker
 from tocsin.targets.message.broker import Access
 from tocsin.targets.message.opening import MakeBroker
 from tocsin.targets.nats.broker import NatsBroker
@@ -125,6 +135,50 @@ class RabbitKind(Kind):
                 own = {"message-id": properties.message_id, "delivery-mode": str(properties.delivery_mode)}
                 found.append(Received({**properties.headers, **own}, message.body))
         return found
+
+
+class KafkaKind(Kind):
+    name, server, drops_duplicates, home = "kafka", Kafka, False, "topic"
+
+    def make(self, access: Access) -> KafkaBroker:  # type: ignore[override]
+        return KafkaBroker(access, DatabaseClock())  # a topic takes no message from the future
+
+    def target(self, body: Any = None, where: str = "due", key: str | None = "customer-7") -> MessageTarget:
+        return KafkaTarget(connection="bus", topic=where, key=key, headers={"colour": "red"}, body=body)
+
+    async def make_stream(self, server: Server, name: str = "due", partitions: int = 3, **more: Any) -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=server.address)
+        await admin.start()
+        try:
+            settings = {key.replace("_", "."): str(value) for key, value in more.items()}
+            await admin.create_topics([NewTopic(name, partitions, 1, topic_configs=settings)])
+        finally:
+            await admin.close()
+
+    async def received(self, server: Server, name: str = "due") -> list[Received]:
+        return [
+            Received({key: value.decode() for key, value in record.headers}, record.value)
+            for record in await self.records(server, name)
+        ]
+
+    async def records(self, server: Server, name: str = "due") -> list[Any]:
+        """With their keys, partitions and offsets."""
+        consumer = AIOKafkaConsumer(bootstrap_servers=server.address)
+        await consumer.start()
+        try:
+            numbers = consumer.partitions_for_topic(name) or await consumer._client._wait_on_metadata(name)
+            partitions = [TopicPartition(name, number) for number in numbers]
+            consumer.assign(partitions)
+            ends = await consumer.end_offsets(partitions)
+            for one in partitions:
+                consumer.seek(one, 0)
+            found: list[Any] = []
+            while len(found) < sum(ends.values()):
+                for records in (await consumer.getmany(timeout_ms=1000)).values():
+                    found += records
+            return found
+        finally:
+            await consumer.stop()
 
 
 @contextlib.asynccontextmanager

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from typing import Any
 import pytest
 
 from tests.support.processes import free_port
+
+ROOT = Path(__file__).parents[2]
 
 
 def binary(name: str) -> str:
@@ -129,6 +131,85 @@ class FakeSqs(Server):
             f"http://{self.address}{path}", json.dumps(body).encode(), timeout=30
         ) as answer:
             return json.load(answer)
+
+
+class Kafka(Server):
+    """A Kafka of one node, broker and controller in one process, with four listeners: plain, with a login, by
+    TLS under the name `localhost`, and its own."""
+
+    def __init__(self, certificate: str = "") -> None:
+        jars = Path(os.environ.get("TEST_KAFKA", ROOT / ".engines" / "kafka"))
+        if not any(jars.glob("kafka_*.jar")) or shutil.which("java") is None:
+            pytest.skip("no Kafka: `make engines` fetches it (needs java and mvn)")
+        self._jars = f"{jars}/*"
+        self._certificate = certificate
+        self.login_port, self.tls_port, self._own_port = free_port(), free_port(), free_port()
+        super().__init__()
+
+    def command(self) -> Sequence[str]:
+        settings = self.directory / "settings"
+        if not settings.exists():
+            settings.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
+            self._format(settings)
+        return *self._java("-Xmx256m", "-XX:+UseSerialGC"), "kafka.Kafka", str(settings)
+
+    def _java(self, *more: str) -> Sequence[str]:
+        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+        return "java", "-XX:TieredStopAtLevel=1", "-Xshare:auto", quiet, *more, "-cp", self._jars
+
+    def _format(self, settings: Path) -> None:
+        user = "SCRAM-SHA-256=[name=tocsin,password=right,iterations=4096]"
+        done = subprocess.run(
+            [
+                *self._java(),
+                "kafka.tools.StorageTool",
+                "format",
+                "-t",
+                "A" * 22,
+                "-c",
+                settings,
+                "--add-scram",
+                user,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def _settings(self) -> Mapping[str, Any]:
+        listeners = {
+            "PLAIN": f"127.0.0.1:{self.port}",
+            "LOGIN": f"127.0.0.1:{self.login_port}",
+            **({"TLS": f"localhost:{self.tls_port}"} if self._certificate else {}),
+        }
+        own = f"127.0.0.1:{self._own_port}"
+        (self.directory / "server.pem").write_text(self._certificate)
+        login = "org.apache.kafka.common.security"
+        return {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@{own}",
+            "controller.listener.names": "OWN",
+            "inter.broker.listener.name": "PLAIN",
+            "listeners": ",".join(
+                f"{name}://127.0.0.1:{where.rpartition(':')[2]}"
+                for name, where in (listeners | {"OWN": own}).items()
+            ),
+            "advertised.listeners": ",".join(f"{name}://{where}" for name, where in listeners.items()),
+            "listener.security.protocol.map": "PLAIN:PLAINTEXT,LOGIN:SASL_PLAINTEXT,TLS:SSL,OWN:PLAINTEXT",
+            "listener.name.login.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+            "listener.name.login.plain.sasl.jaas.config": f'{login}.plain.PlainLoginModule required user_tocsin="right";',
+            "listener.name.login.scram-sha-256.sasl.jaas.config": f"{login}.scram.ScramLoginModule required;",
+            "listener.name.tls.ssl.keystore.type": "PEM",
+            "listener.name.tls.ssl.keystore.location": self.directory / "server.pem",
+            "log.dirs": self.directory / "messages",
+            "log.cleaner.enable": "false",
+            "num.network.threads": 1,
+            "num.io.threads": 2,
+            "offsets.topic.replication.factor": 1,
+        }
 
 
 class Rabbit(Server):

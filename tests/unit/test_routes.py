@@ -8,7 +8,14 @@ import pytest
 
 from tocsin.db.pool import open_database
 from tocsin.domain.grpc_target import GrpcTarget
-from tocsin.domain.message_target import NatsTarget, RabbitTarget, RedisTarget, SmtpTarget, SqsTarget
+from tocsin.domain.message_target import (
+    KafkaTarget,
+    NatsTarget,
+    RabbitTarget,
+    RedisTarget,
+    SmtpTarget,
+    SqsTarget,
+)
 from tocsin.domain.script_target import ScriptTarget
 from tocsin.domain.target import ENGINE_ROUTES, KINDS, HttpTarget, NoopTarget, Target, route_of
 from tocsin.domain.task_target import TaskTarget, task_of
@@ -17,6 +24,7 @@ from tocsin.queue.lanes import Lane
 from tocsin.targets.message.extras import message_routes
 
 MESSAGES = [
+    KafkaTarget(connection="bus", topic="due"),
     NatsTarget(connection="bus", subject="due"),
     RabbitTarget(connection="bus", routing_key="due"),
     RedisTarget(connection="bus", stream="due"),

@@ -30,6 +30,16 @@ test("a connection to SQS has a region, and a token that others do not take", ()
   assert.deepEqual(plain, { kind: "nats", addresses: ["sqs.example.com"] });
 });
 
+test("a user of Kafka logs in by PLAIN unless it is said, and other kinds are told no mechanism", () => {
+  const draft = { ...FRESH, kind: "kafka", addresses: "k:9092", username: "u", password: "p" };
+  const body = { kind: "kafka", addresses: ["k:9092"], username: "u", password: { secret: "p" } };
+  assert.deepEqual(bodyOf(draft), body);
+  const scram = { ...draft, mechanism: "SCRAM-SHA-512" };
+  assert.deepEqual(bodyOf(scram), { ...body, mechanism: "SCRAM-SHA-512" });
+  assert.deepEqual(bodyOf({ ...scram, kind: "nats" }), { ...body, kind: "nats" });
+  assert.equal(draftOf({ kind: "kafka", mechanism: "SCRAM-SHA-256" }).mechanism, "SCRAM-SHA-256");
+});
+
 test("what the form does not show stays as it was, unless its kind or TLS goes", () => {
   const before: Partial<ConnectionView> = {
     kind: "redis",

@@ -6,6 +6,7 @@ export type Broker = string;
 
 /** What is named when a broker's kind is spoken of, and where it usually listens. */
 export const BROKERS: Record<Broker, { words: string; example: string }> = {
+  kafka: { words: "Kafka", example: "kafka.example.com:9092" },
   nats: { words: "NATS JetStream", example: "bus.example.com:4222" },
   rabbitmq: { words: "RabbitMQ", example: "rabbit.example.com:5672" },
   redis: { words: "Redis streams", example: "cache.example.com:6379" },
@@ -15,6 +16,8 @@ export const BROKERS: Record<Broker, { words: string; example: string }> = {
 export const wordsOf = (kind: Broker) => BROKERS[kind]?.words ?? kind;
 /** Which kinds take a token. */
 export const TOKENS: Broker[] = ["nats", "sqs"];
+/** How a user logs in to Kafka; the first unless it is said. */
+export const MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"];
 
 /** Fields that the form does not show (a client certificate, replicas, …) stay as they were. */
 export interface ConnectionDraft {
@@ -27,6 +30,7 @@ export interface ConnectionDraft {
   username: string;
   password: string;
   token: string;
+  mechanism: string;
   virtualHost: string;
   region: string;
   sender: string;
@@ -41,6 +45,7 @@ export const FRESH: ConnectionDraft = {
   username: "",
   password: "",
   token: "",
+  mechanism: "PLAIN",
   virtualHost: "/",
   region: "",
   sender: "",
@@ -56,6 +61,7 @@ export function draftOf(of: Partial<ConnectionView>): ConnectionDraft {
     username: of.username ?? "",
     password: of.password?.secret ?? "",
     token: of.token?.secret ?? "",
+    mechanism: of.mechanism ?? FRESH.mechanism,
     virtualHost: of.virtual_host ?? FRESH.virtualHost,
     region: of.region ?? "",
     sender: of.sender ?? "",
@@ -79,6 +85,7 @@ export function bodyOf(
     password: secret(draft.password),
     in_flight: before.in_flight ?? null,
     token: TOKENS.includes(draft.kind) ? secret(draft.token) : null,
+    mechanism: mechanismOf(draft),
     region: draft.kind === "sqs" ? draft.region.trim() || null : null,
     sender: draft.kind === "smtp" ? draft.sender.trim() || null : null,
     virtual_host: draft.kind === "rabbitmq" ? draft.virtualHost || FRESH.virtualHost : null,
@@ -86,6 +93,10 @@ export function bodyOf(
     replicas: draft.kind === "redis" && same ? (before.replicas ?? null) : null,
   });
 }
+
+/** What the connection says of it; nothing where it would say what holds anyhow. */
+export const mechanismOf = (draft: ConnectionDraft) =>
+  draft.kind === "kafka" && draft.mechanism !== FRESH.mechanism ? draft.mechanism : null;
 
 const filled = (of: Record<string, unknown>) =>
   Object.fromEntries(Object.entries(of).filter(([, value]) => value !== null));

@@ -64,6 +64,16 @@ test("a message goes through a connection, and its headers stay when its body is
   assert.deepEqual(optionsOf(fresh).slice(-2), ["--target", JSON.stringify(written)]);
 });
 
+test("a message to Kafka has a key if one was given, and loses it when it is cleared", () => {
+  const draft = { ...FRESH, kind: "message" as const, broker: "kafka", connection: "log", place: "due" };
+  const written = { kind: "kafka", connection: "log", topic: "due" };
+  assert.deepEqual(newOf(draft).target, written);
+  assert.deepEqual(newOf({ ...draft, key: "7" }).target, { ...written, key: "7" });
+  const job = { ...JOB, target: { ...written, key: "7" } } as unknown as Job;
+  assert.equal(draftOf(job).key, "7");
+  assert.deepEqual(changesOf(job, bodyOf({ ...draftOf(job), key: "" })), { target: { ...written, key: null } });
+});
+
 test("a timeout, a priority and a pause by itself are written where they were given", () => {
   const draft = { ...FRESH, url: "http://x", timeout: "5s", priority: "0", pauseAfter: "3" };
   const { timeout, priority, pause_after } = newOf(draft);

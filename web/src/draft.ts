@@ -10,6 +10,7 @@ export type Kind = "http" | "task" | "message" | "noop" | "other";
 const WRITTEN: string[] = ["http", "task", "noop"] satisfies Kind[];
 /** What each broker calls the place that a message goes to. */
 export const PLACES: Record<Broker, string> = {
+  kafka: "topic",
   nats: "subject",
   rabbitmq: "routing_key",
   redis: "stream",
@@ -42,11 +43,13 @@ export interface Draft {
   task: string;
   /** What the task is given: JSON, or text. */
   payload: string;
-  /** The broker's connection, its kind, and where in it the message goes; RabbitMQ's exchange beside. */
+  /** The broker's connection, its kind, and where in it the message goes; beside it RabbitMQ's exchange and
+   * Kafka's key. */
   connection: string;
   broker: Broker;
   place: string;
   exchange: string;
+  key: string;
   queue: string;
   tags: string;
   attempts: string;
@@ -83,6 +86,7 @@ export const FRESH: Draft = {
   broker: "nats",
   place: "",
   exchange: "",
+  key: "",
   queue: "default",
   tags: "",
   attempts: "5",
@@ -142,6 +146,7 @@ function targetOf(draft: Draft): unknown {
         connection: draft.connection,
         [placeOf(draft.broker)]: draft.place,
         ...(draft.broker === "rabbitmq" ? { exchange: draft.exchange } : {}),
+        ...(draft.broker === "kafka" ? { key: draft.key || null } : {}),
         ...bodyField(draft.body),
       };
     case "http":
@@ -186,7 +191,7 @@ export function optionsOf(draft: Draft): string[] {
     other: () => [],
     noop: () => ["--noop"],
     task: () => ["--task", draft.task, ...option("payload", draft.payload)],
-    message: () => ["--target", JSON.stringify(targetOf(draft))],
+    message: () => ["--target", JSON.stringify(newOf(draft).target)],
     http: () => [
       "--target-url",
       draft.url,
@@ -293,6 +298,7 @@ export function draftOf(job: Job): Draft {
     auth?: Auth;
     connection?: string;
     exchange?: string;
+    key?: string | null;
   } & Record<string, unknown>;
   const broker = target.kind in PLACES ? target.kind : null;
   const when: When = schedule.any_of ? "several" : schedule.cron ? "cron" : schedule.every ? "every" : "at";
@@ -317,6 +323,7 @@ export function draftOf(job: Job): Draft {
     broker: broker ?? FRESH.broker,
     place: broker ? String(target[placeOf(broker)] ?? "") : "",
     exchange: target.exchange ?? "",
+    key: target.key ?? "",
     headers: linesOf(target.headers ?? {}),
     auth: target.auth?.kind ?? "none",
     username: textOf(target.auth?.username),

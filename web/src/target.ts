@@ -9,6 +9,8 @@ export function whatItDoes(target: Target): string {
       return `${target.method ?? "POST"} ${target.url}`;
     case "task":
       return `task ${target.task}`;
+    case "kafka":
+      return `message to ${target.topic} (Kafka, ${target.connection})`;
     case "nats":
       return `message to ${target.subject} (NATS, ${target.connection})`;
     case "rabbitmq":

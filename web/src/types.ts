@@ -345,12 +345,13 @@ export interface ComingFires {
 }
 
 export interface ConnectionBody {
-  kind: "nats" | "rabbitmq" | "redis" | "sqs" | "smtp";
+  kind: "kafka" | "nats" | "rabbitmq" | "redis" | "sqs" | "smtp";
   addresses: Array<string>;
   tls: BrokerTls | null;
   username: string | null;
   password: SecretRef | null;
   token: SecretRef | null;
+  mechanism: "PLAIN" | "SCRAM-SHA-256" | "SCRAM-SHA-512";
   virtual_host: string;
   region: string | null;
   sender: string | null;
@@ -367,12 +368,13 @@ export interface ConnectionTest {
 }
 
 export interface ConnectionView {
-  kind: "nats" | "rabbitmq" | "redis" | "sqs" | "smtp";
+  kind: "kafka" | "nats" | "rabbitmq" | "redis" | "sqs" | "smtp";
   addresses: Array<string>;
   tls: BrokerTls | null;
   username: string | null;
   password: SecretRef | null;
   token: SecretRef | null;
+  mechanism: "PLAIN" | "SCRAM-SHA-256" | "SCRAM-SHA-512";
   virtual_host: string;
   region: string | null;
   sender: string | null;
@@ -694,7 +696,7 @@ export interface Job {
   state_reason: string | null;
   paused_until: string | null;
   schedule: Schedule;
-  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget;
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | KafkaTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget;
   queue: string;
   priority: number;
   tags: Array<string>;
@@ -725,7 +727,7 @@ export interface Job {
 
 export interface JobBody {
   schedule: string | Array<string | Schedule> | Schedule;
-  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget;
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | KafkaTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget;
   name: string | null;
   description: string | null;
   queue: string;
@@ -755,7 +757,7 @@ export interface JobPage {
 
 export interface JobPatch {
   schedule?: string | Array<string | Schedule> | Schedule;
-  target?: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget;
+  target?: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | KafkaTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget;
   name?: string | null;
   description?: string | null;
   queue?: string;
@@ -769,6 +771,16 @@ export interface JobPatch {
   limit?: Limit | null;
   precision?: Precision;
   pause_after?: number | null;
+}
+
+export interface KafkaTarget {
+  kind: "kafka";
+  connection: string;
+  body: unknown;
+  template: boolean;
+  topic: string;
+  key: string | null;
+  headers: Record<string, unknown>;
 }
 
 export interface Key {
@@ -930,6 +942,7 @@ export interface NatsTarget {
   kind: "nats";
   connection: string;
   body: unknown;
+  template: boolean;
   subject: string;
   stream: string | null;
   headers: Record<string, unknown>;
@@ -954,12 +967,13 @@ export interface NewBackfill {
 }
 
 export interface NewConnection {
-  kind: "nats" | "rabbitmq" | "redis" | "sqs" | "smtp";
+  kind: "kafka" | "nats" | "rabbitmq" | "redis" | "sqs" | "smtp";
   addresses: Array<string>;
   tls: BrokerTls | null;
   username: string | null;
   password: SecretRef | null;
   token: SecretRef | null;
+  mechanism: "PLAIN" | "SCRAM-SHA-256" | "SCRAM-SHA-512";
   virtual_host: string;
   region: string | null;
   sender: string | null;
@@ -971,7 +985,7 @@ export interface NewConnection {
 
 export interface NewJob {
   schedule: string | Array<string | Schedule> | Schedule;
-  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget;
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | KafkaTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget;
   name: string | null;
   description: string | null;
   queue: string;
@@ -1306,6 +1320,7 @@ export interface RabbitTarget {
   kind: "rabbitmq";
   connection: string;
   body: unknown;
+  template: boolean;
   exchange: string;
   routing_key: string;
   headers: Record<string, unknown>;
@@ -1332,6 +1347,7 @@ export interface RedisTarget {
   kind: "redis";
   connection: string;
   body: unknown;
+  template: boolean;
   stream: string;
   fields: Record<string, unknown>;
   max_length: number | null;
@@ -1540,6 +1556,7 @@ export interface SmtpTarget {
   kind: "smtp";
   connection: string;
   body: unknown;
+  template: boolean;
   to: Array<string>;
   subject: string;
 }
@@ -1548,6 +1565,7 @@ export interface SqsTarget {
   kind: "sqs";
   connection: string;
   body: unknown;
+  template: boolean;
   queue_url: string;
   group: string | null;
   attributes: Record<string, unknown>;
@@ -1614,7 +1632,7 @@ export interface TallyHour {
 }
 
 export interface TargetTrial {
-  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget;
+  target: HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | KafkaTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget;
   name: string | null;
   timeout: string | number | null;
 }

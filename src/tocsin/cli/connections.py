@@ -7,7 +7,7 @@ import click
 
 from tocsin.cli.client import Client
 from tocsin.cli.show import api_command, line, rows, say
-from tocsin.domain.connection import BROKERS
+from tocsin.domain.connection import BROKERS, MECHANISMS
 
 _FIELDS = ("kind", "addresses", "tls", "username", "password", "version", "updated_at")
 
@@ -19,6 +19,8 @@ def connections() -> None:
     \b
     Examples:
       tocsin connections put bus --kind nats --address bus.example.com:4222
+      tocsin connections put log --kind kafka --address kafka.example.com:9092 --tls \
+        --username tocsin --password-secret kafka-password --mechanism SCRAM-SHA-512
       tocsin connections put cache --kind redis --address cache:6379 --tls --password-secret cache-password
       tocsin connections put aws --kind sqs --address sqs.eu-central-1.amazonaws.com --tls \
         --region eu-central-1 --username AKIA… --password-secret aws-key
@@ -53,6 +55,7 @@ def show(client: Client, name: str) -> tuple[Any, Any]:
 @click.option(
     "--token-secret", metavar="SECRET", help="The secret with a token: of NATS, or of a session of SQS."
 )
+@click.option("--mechanism", type=click.Choice(MECHANISMS), help="Kafka: how the user logs in (SASL).")
 @click.option("--virtual-host", help="RabbitMQ: the virtual host to work in.")
 @click.option("--region", help="SQS: the region that requests are signed for.")
 @click.option("--sender", metavar="MAIL", help="SMTP: the address that mails come from.")
@@ -93,7 +96,7 @@ def _from_options(given: dict[str, Any]) -> dict[str, Any]:
     for name, field in (("password_secret", "password"), ("token_secret", "token")):
         if given[name]:
             body[field] = {"secret": given[name]}
-    for name in ("username", "virtual_host", "region", "sender"):
+    for name in ("username", "mechanism", "virtual_host", "region", "sender"):
         if given[name]:
             body[name] = given[name]
     return body | ({"creates_streams": True} if given["create_streams"] else {})

@@ -16,22 +16,24 @@ from tocsin.domain.mail_address import WrittenMailAddress, check_mail_address
 from tocsin.domain.secrets import SecretRef, check_secret_name
 from tocsin.domain.written import at_most, between, described, line
 
-BROKERS: Final = ("nats", "rabbitmq", "redis", "sqs", "smtp")
+BROKERS: Final = ("kafka", "nats", "rabbitmq", "redis", "sqs", "smtp")
 """Kinds of connections, each the kind of the targets that name it."""
 MAX_ADDRESSES: Final = 16
 MAX_WORD: Final = 256
 MAX_IN_FLIGHT: Final = 10_000
-_PORTS: Final = {"nats": 4222, "rabbitmq": 5672, "redis": 6379, "sqs": 80, "smtp": 25}
+_PORTS: Final = {"kafka": 9092, "nats": 4222, "rabbitmq": 5672, "redis": 6379, "sqs": 80, "smtp": 25}
 _TLS_PORTS: Final = {"rabbitmq": 5671, "sqs": 443, "smtp": 465}
 """Of kinds that have a port of its own for TLS."""
 _EVERY_KIND: Final = frozenset({"kind", "addresses", "tls", "username", "password", "in_flight"})
 _OF_KIND: Final = {
+    "kafka": frozenset({"mechanism"}),
     "nats": frozenset({"token"}),
     "rabbitmq": frozenset({"virtual_host"}),
     "redis": frozenset({"creates_streams", "replicas"}),
     "sqs": frozenset({"region", "token"}),
     "smtp": frozenset({"sender"}),
 }
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _REGION: Final = r"[a-z0-9-]{1,64}"
 _REGION_NAME: Final = re.compile(_REGION)
 _WORD: Final = re.compile(r"[^\x00-\x1f\x7f]{1,256}")
@@ -65,6 +67,8 @@ class Connection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     password: SecretRef | None = None
     token: SecretRef | None = None
     """NATS: a token instead of a user and password. SQS: the session token of credentials that end."""
+    mechanism: Annotated[str, described(enum=list(MECHANISMS))] = "PLAIN"
+    """Kafka: how the user logs in (SASL)."""
     virtual_host: _Word = "/"
     """RabbitMQ: the virtual host to work in."""
     region: Annotated[str, described(pattern=f"^{_REGION}$", examples=["eu-central-1"])] | None = None
@@ -91,6 +95,8 @@ def check_connection(connection: Connection) -> None:
         raise Refused(f"1 to {MAX_ADDRESSES} addresses", field="addresses")
     places(connection)
     _check_access(connection)
+    if connection.kind == "kafka":
+        _check_kafka(connection)
     if connection.kind == "sqs":
         _check_sqs(connection)
     if connection.kind == "smtp":
@@ -122,6 +128,14 @@ def _check_access(connection: Connection) -> None:
             check_secret_name(secret.secret, name)
     if tls.server_name is not None:
         read_place(tls.server_name, 1, "tls.server_name")
+
+
+def _check_kafka(connection: Connection) -> None:
+    if connection.mechanism not in MECHANISMS:
+        words = f"{connection.mechanism[:20]!r} is not one of {', '.join(MECHANISMS)}"
+        raise Refused(words, field="mechanism")
+    if connection.password is not None and connection.username is None:
+        raise Refused("Kafka asks whose password it is", field="username")
 
 
 def _check_sqs(connection: Connection) -> None:

@@ -6,14 +6,16 @@ refused.
 """
 
 import re
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from tocsin.domain.addresses import parse_target_url
 from tocsin.domain.errors import Refused
 from tocsin.domain.mail_address import WrittenMailAddress, check_mail_address
 from tocsin.domain.nesting import check_depth, too_deep
+from tocsin.domain.template import Escape, Values, as_is, fill, fill_value, in_word, places_of
 from tocsin.domain.written import WrittenName, WrittenUrl, between, described, line
 
 MAX_MESSAGE: Final = 256 * 1024
@@ -28,6 +30,9 @@ _SUBJECT: Final = r"[!-)+-=?-~]{1,255}"
 _PLAIN_SUBJECT: Final = re.compile(_SUBJECT)
 _STREAM: Final = r"[A-Za-z0-9_-]{1,255}"
 _STREAM_NAME: Final = re.compile(_STREAM)
+_TOPIC: Final = r"[A-Za-z0-9._-]{1,249}"
+_TOPIC_NAME: Final = re.compile(_TOPIC)
+MAX_KEY: Final = 1024
 _EXCHANGE: Final = r"[^\x00-\x1f\x7f]{0,255}"
 _EXCHANGE_NAME: Final = re.compile(_EXCHANGE)
 MAX_ATTRIBUTES: Final = 4
@@ -61,6 +66,18 @@ class MessageTarget(
     answers_at_once: ClassVar[bool] = False
     connection: WrittenName
     body: Any = None
+    template: bool = False
+    """Whether ``{fire_at}`` and the like are filled in, in the body and in what says where it goes."""
+
+
+class KafkaTarget(MessageTarget, frozen=True, kw_only=True, tag="kafka"):
+    """A message to a topic of Kafka. Without a body its value is null, by which a compacted topic deletes a
+    key."""
+
+    topic: Annotated[str, described(pattern=f"^{_TOPIC}$", examples=["due"])]
+    key: Annotated[str, line(MAX_KEY)] | None = None
+    """Messages with the same key go to the same partition, in order."""
+    headers: Fields = {}
 
 
 class NatsTarget(MessageTarget, frozen=True, kw_only=True, tag="nats"):
@@ -109,6 +126,24 @@ class SmtpTarget(MessageTarget, frozen=True, kw_only=True, tag="smtp"):
     subject: Annotated[str, line(MAX_SUBJECT)]
 
 
+_PLACES: Final[dict[type, str]] = {
+    KafkaTarget: "key",
+    NatsTarget: "subject",
+    RabbitTarget: "routing_key",
+    SmtpTarget: "subject",
+    SqsTarget: "group",
+}
+"""What is filled in beside the body."""
+_ESCAPES: Final[dict[type, Escape]] = {
+    KafkaTarget: as_is,
+    NatsTarget: in_word,
+    RabbitTarget: in_word,
+    SmtpTarget: as_is,
+    SqsTarget: in_word,
+}
+_Target = TypeVar("_Target", bound=MessageTarget)
+
+
 def is_fifo(target: SqsTarget) -> bool:
     """Whether the queue keeps the order of groups and drops duplicates: its name says so."""
     return target.queue_url.endswith(".fifo")
@@ -116,7 +151,45 @@ def is_fifo(target: SqsTarget) -> bool:
 
 def check_message(target: MessageTarget) -> None:
     """Refuse what no broker would take."""
+    _check_kind(target)
+    _check_body(target)
+    if target.template:
+        places_of(parts_of_message(target))
+
+
+def parts_of_message(target: MessageTarget) -> dict[str, Any]:
+    """What is filled in, of a target that asks for it: the body, and where in the broker it goes."""
+    place = _PLACES.get(type(target))
+    written = None if place is None else getattr(target, place)
+    return {"target.body": target.body} | ({} if written is None else {f"target.{place}": written})
+
+
+def filled_message(target: _Target, values: Values) -> _Target:
+    """The target of one attempt. Refused if no broker would take what came of it."""
+    place = _PLACES.get(type(target))
+    written = None if place is None else getattr(target, place)
+    named = {} if written is None or place is None else {place: fill(written, values, _ESCAPES[type(target)])}
+    filled = structs.replace(target, body=fill_value(target.body, values), template=False, **named)
+    check_message(filled)
+    return filled
+
+
+def body_of_message(target: MessageTarget) -> tuple[bytes, str | None]:
+    """The bytes to send, and their content type."""
+    match target.body:
+        case None:
+            return b"", None
+        case str() as text:
+            return text.encode(), "text/plain; charset=utf-8"
+        case value:
+            return msgspec.json.encode(value), "application/json"
+
+
+def _check_kind(target: MessageTarget) -> None:
     match target:
+        case KafkaTarget():
+            _check_topic(target)
+            _check_fields(target.headers, "target.headers")
         case NatsTarget():
             _check_subject(target.subject)
             if target.stream is not None and not _STREAM_NAME.fullmatch(target.stream):
@@ -138,7 +211,6 @@ def check_message(target: MessageTarget) -> None:
             _check_attributes(target.attributes)
         case SmtpTarget():
             _check_mail(target)
-    _check_body(target)
 
 
 def bytes_of(body: Any) -> tuple[bytes, str | None]:
@@ -150,6 +222,13 @@ def bytes_of(body: Any) -> tuple[bytes, str | None]:
             return text.encode(), "text/plain; charset=utf-8"
         case value:
             return msgspec.json.encode(value), "application/json"
+
+
+def _check_topic(target: KafkaTarget) -> None:
+    if not _TOPIC_NAME.fullmatch(target.topic) or target.topic in (".", ".."):
+        raise Refused("a topic has 1 to 249 of A-Z a-z 0-9 . _ -", field="target.topic")
+    if target.key is not None and not 1 <= len(target.key) <= MAX_KEY:
+        raise Refused(f"a key has 1 to {MAX_KEY:,} characters", field="target.key")
 
 
 def _check_subject(subject: str) -> None:

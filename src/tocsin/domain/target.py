@@ -15,6 +15,7 @@ from tocsin.domain.grpc_target import GrpcTarget, check_grpc
 from tocsin.domain.http_auth import Auth, Value, check_auth
 from tocsin.domain.instant import HOUR, SECOND, Span, parse_span
 from tocsin.domain.message_target import (
+    KafkaTarget,
     MessageTarget,
     NatsTarget,
     RabbitTarget,
@@ -23,6 +24,7 @@ from tocsin.domain.message_target import (
     SqsTarget,
     bytes_of,
     check_message,
+    parts_of_message,
 )
 from tocsin.domain.nesting import check_depth, too_deep
 from tocsin.domain.script_target import ScriptTarget, check_script, script_timeout
@@ -107,13 +109,14 @@ Target = (
     | TaskTarget
     | ScriptTarget
     | GrpcTarget
+    | KafkaTarget
     | NatsTarget
     | RabbitTarget
     | RedisTarget
     | SqsTarget
     | SmtpTarget
 )
-KINDS: Final = ("http", "noop", "task", "script", "grpc", "nats", "rabbitmq", "redis", "sqs", "smtp")
+KINDS: Final = ("http", "noop", "task", "script", "grpc", "kafka", "nats", "rabbitmq", "redis", "sqs", "smtp")
 
 
 def route_of(target: Target) -> str:
@@ -145,6 +148,8 @@ def template_parts(target: Target) -> dict[str, Any]:
         return {"target.url": target.url, "target.body": target.body, **key} if target.template else key
     if isinstance(target, GrpcTarget) and target.template:
         return {"target.body": target.body}
+    if isinstance(target, MessageTarget) and target.template:
+        return parts_of_message(target)
     return {}
 
 

@@ -39,6 +39,12 @@ def in_header(value: str) -> str:
     return quote(value, safe=" !\"#$&'()*+,/:;<=>?@[\\]^`{|}~")
 
 
+def in_word(value: str) -> str:
+    """A value as part of a subject or a routing key: no dot in it begins another word, and it is no
+    wildcard."""
+    return quote(value, safe=":@=+,").replace(".", "%2E")
+
+
 def as_is(value: str) -> str:
     """A value where nothing separates anything, or where an encoder follows."""
     return value

@@ -8,6 +8,7 @@ from tocsin.db.pool import Database
 from tocsin.roles.addresses import address_policy
 from tocsin.roles.process import Process
 from tocsin.store.connections import ConnectionStore
+from tocsin.targets.filling import Names
 from tocsin.targets.http.client import HttpClient
 from tocsin.targets.http.resolver import Resolver
 from tocsin.targets.message.caller import MessageCaller
@@ -21,7 +22,7 @@ from tocsin.worker.connections import ConnectionBook
 
 
 def message_callers(
-    process: Process, database: Database, secrets: Secrets, resolver: Resolver
+    process: Process, database: Database, secrets: Secrets, resolver: Resolver, names: Names
 ) -> dict[str, MessageCaller]:
     """By route."""
     policy = address_policy(process.settings)
@@ -31,7 +32,7 @@ def message_callers(
     book = ConnectionBook(ConnectionStore(database))
     callers = {
         kind: MessageCaller(
-            kind, book, Opening(_maker(kind, client, process.clock), secrets, dialer), process.clock
+            kind, book, Opening(_maker(kind, client, process.clock), secrets, dialer), process.clock, names
         )
         for kind in message_routes()
     }
@@ -41,6 +42,10 @@ def message_callers(
 
 def _maker(kind: str, client: HttpClient, clock: Clock) -> MakeBroker:
     match kind:
+        case "kafka":
+            from tocsin.targets.kafka.broker import KafkaBroker  # noqa: PLC0415 - an extra
+
+            return lambda access: KafkaBroker(access, clock)
         case "nats":
             from tocsin.targets.nats.broker import NatsBroker  # noqa: PLC0415 - an extra
 

@@ -45,7 +45,7 @@ def make_callers(process: Process, database: Database) -> Mapping[str, Caller]:
     }
     if grpc_is_installed():
         callers[GRPC] = _grpc_caller(process, resolver, vault, job_names)
-    callers |= message_callers(process, database, vault, resolver)
+    callers |= message_callers(process, database, vault, resolver, job_names)
     rules = process.settings.script_rules
     if rules is not None and process.runs_scripts:
         callers[SCRIPT] = ScriptCaller(rules, process.clock, vault)

@@ -1,7 +1,17 @@
 /** Brokers under names that targets refer to: whether they can be reached, and how to be let in. */
 import { useState } from "preact/hooks";
 import { post, put, Refused, remove } from "../api.ts";
-import { accessOf, BROKERS, bodyOf, type ConnectionDraft, draftOf, TOKENS, wordsOf } from "../connection.ts";
+import {
+  accessOf,
+  BROKERS,
+  bodyOf,
+  type ConnectionDraft,
+  draftOf,
+  MECHANISMS,
+  mechanismOf,
+  TOKENS,
+  wordsOf,
+} from "../connection.ts";
 import { useData } from "../hooks.ts";
 import { asCli, asCurl, Copy } from "../parts/copy.tsx";
 import { Dialog, say } from "../parts/dialog.tsx";
@@ -92,7 +102,7 @@ export function Connections() {
 function NoConnections() {
   return (
     <Empty title="No connections yet">
-      <p>A job can publish a message to NATS, RabbitMQ or Redis instead of calling a URL.</p>
+      <p>A job can publish a message to Kafka, NATS, RabbitMQ, Redis or SQS instead of calling a URL.</p>
       <pre>tocsin connections put bus --kind nats --address bus.example.com:4222</pre>
     </Empty>
   );
@@ -277,6 +287,19 @@ function AccessFields({ draft, set }: FieldsProps) {
             />
           </label>
         )}
+        {draft.kind === "kafka" && (
+          <label>
+            How it logs in
+            <select
+              value={draft.mechanism}
+              onChange={(event) => set({ mechanism: event.currentTarget.value })}
+            >
+              {MECHANISMS.map((one) => (
+                <option key={one}>{one}</option>
+              ))}
+            </select>
+          </label>
+        )}
         {draft.kind === "rabbitmq" && (
           <label>
             Virtual host
@@ -327,6 +350,7 @@ function optionsOf(draft: ConnectionDraft): string[] {
     ...(TOKENS.includes(draft.kind) ? option("token-secret", draft.token) : []),
     ...(draft.kind === "sqs" ? option("region", draft.region) : []),
     ...(draft.kind === "smtp" ? option("sender", draft.sender) : []),
+    ...option("mechanism", mechanismOf(draft) ?? ""),
     ...(draft.kind === "rabbitmq" ? option("virtual-host", draft.virtualHost) : []),
     ...(draft.kind === "redis" && draft.createsStreams ? ["--create-streams"] : []),
   ];

@@ -154,6 +154,7 @@ export function TaskFields({ draft, set, problem }: Parts) {
 }
 
 const EXAMPLES: Record<string, string> = {
+  kafka: "due",
   nats: "due.orders",
   sqs: "https://sqs.eu-central-1.amazonaws.com/123456789012/due",
 };
@@ -201,6 +202,15 @@ export function MessageFields({ draft, set, problem }: Parts) {
             onInput={(e) => set({ place: e.currentTarget.value })}
           />
         </Field>
+        {draft.broker === "kafka" && (
+          <Field label="key">
+            <input
+              value={draft.key}
+              placeholder="none"
+              onInput={(e) => set({ key: e.currentTarget.value })}
+            />
+          </Field>
+        )}
       </div>
       <BodyField draft={draft} set={set} />
     </>

@@ -415,12 +415,13 @@ class ComingFires(TypedDict):
 class ConnectionBody(TypedDict):
     """A connection whose name is in the address."""
 
-    kind: "Literal['nats', 'rabbitmq', 'redis', 'sqs', 'smtp']"
+    kind: "Literal['kafka', 'nats', 'rabbitmq', 'redis', 'sqs', 'smtp']"
     addresses: "list[str]"
     tls: "NotRequired[BrokerTls | None]"
     username: "NotRequired[str | None]"
     password: "NotRequired[SecretRef | None]"
     token: "NotRequired[SecretRef | None]"
+    mechanism: "NotRequired[Literal['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512']]"
     virtual_host: "NotRequired[str]"
     region: "NotRequired[str | None]"
     sender: "NotRequired[str | None]"
@@ -441,12 +442,13 @@ class ConnectionTest(TypedDict):
 class ConnectionView(TypedDict):
     """A connection. Of its credentials the names of secrets are shown."""
 
-    kind: "Literal['nats', 'rabbitmq', 'redis', 'sqs', 'smtp']"
+    kind: "Literal['kafka', 'nats', 'rabbitmq', 'redis', 'sqs', 'smtp']"
     addresses: "list[str]"
     tls: "NotRequired[BrokerTls | None]"
     username: "NotRequired[str | None]"
     password: "NotRequired[SecretRef | None]"
     token: "NotRequired[SecretRef | None]"
+    mechanism: "NotRequired[Literal['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512']]"
     virtual_host: "NotRequired[str]"
     region: "NotRequired[str | None]"
     sender: "NotRequired[str | None]"
@@ -808,7 +810,7 @@ class Job(TypedDict):
     state_reason: "str | None"
     paused_until: "str | None"
     schedule: "Schedule"
-    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget"
+    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | KafkaTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget"
     queue: "str"
     priority: "int"
     tags: "list[str]"
@@ -841,7 +843,7 @@ class JobBody(TypedDict):
     """A job as it shall be."""
 
     schedule: "str | list[str | Schedule] | Schedule"
-    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget"
+    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | KafkaTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget"
     name: "NotRequired[str | None]"
     description: "NotRequired[str | None]"
     queue: "NotRequired[str]"
@@ -877,7 +879,7 @@ class JobPatch(TypedDict):
     """Fields of a job to change; the others stay. Nested objects are replaced whole."""
 
     schedule: "NotRequired[str | list[str | Schedule] | Schedule]"
-    target: "NotRequired[HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget]"
+    target: "NotRequired[HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | KafkaTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget]"
     name: "NotRequired[str | None]"
     description: "NotRequired[str | None]"
     queue: "NotRequired[str]"
@@ -891,6 +893,18 @@ class JobPatch(TypedDict):
     limit: "NotRequired[Limit | None]"
     precision: "NotRequired[Precision]"
     pause_after: "NotRequired[int | None]"
+
+
+class KafkaTarget(TypedDict):
+    """A message to a topic of Kafka. Without a body its value is null, by which a compacted topic deletes a key."""
+
+    kind: "Literal['kafka']"
+    connection: "str"
+    body: "NotRequired[Any]"
+    template: "NotRequired[bool]"
+    topic: "str"
+    key: "NotRequired[str | None]"
+    headers: "NotRequired[dict[str, str]]"
 
 
 class Key(TypedDict):
@@ -1071,6 +1085,7 @@ class NatsTarget(TypedDict):
     kind: "Literal['nats']"
     connection: "str"
     body: "NotRequired[Any]"
+    template: "NotRequired[bool]"
     subject: "str"
     stream: "NotRequired[str | None]"
     headers: "NotRequired[dict[str, str]]"
@@ -1103,12 +1118,13 @@ NewBackfill = TypedDict(
 class NewConnection(TypedDict):
     """A connection on its way in."""
 
-    kind: "Literal['nats', 'rabbitmq', 'redis', 'sqs', 'smtp']"
+    kind: "Literal['kafka', 'nats', 'rabbitmq', 'redis', 'sqs', 'smtp']"
     addresses: "list[str]"
     tls: "NotRequired[BrokerTls | None]"
     username: "NotRequired[str | None]"
     password: "NotRequired[SecretRef | None]"
     token: "NotRequired[SecretRef | None]"
+    mechanism: "NotRequired[Literal['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512']]"
     virtual_host: "NotRequired[str]"
     region: "NotRequired[str | None]"
     sender: "NotRequired[str | None]"
@@ -1122,7 +1138,7 @@ class NewJob(TypedDict):
     """A job to create. With `unique` or `debounce` one one-off is live under a key at a time, among those of one kind of target, for tasks of one task."""
 
     schedule: "str | list[str | Schedule] | Schedule"
-    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget"
+    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | KafkaTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget"
     name: "NotRequired[str | None]"
     description: "NotRequired[str | None]"
     queue: "NotRequired[str]"
@@ -1526,6 +1542,7 @@ class RabbitTarget(TypedDict):
     kind: "Literal['rabbitmq']"
     connection: "str"
     body: "NotRequired[Any]"
+    template: "NotRequired[bool]"
     exchange: "NotRequired[str]"
     routing_key: "NotRequired[str]"
     headers: "NotRequired[dict[str, str]]"
@@ -1560,6 +1577,7 @@ class RedisTarget(TypedDict):
     kind: "Literal['redis']"
     connection: "str"
     body: "NotRequired[Any]"
+    template: "NotRequired[bool]"
     stream: "str"
     fields: "NotRequired[dict[str, str]]"
     max_length: "NotRequired[int | None]"
@@ -1777,6 +1795,7 @@ class SmtpTarget(TypedDict):
     kind: "Literal['smtp']"
     connection: "str"
     body: "NotRequired[Any]"
+    template: "NotRequired[bool]"
     to: "list[str]"
     subject: "str"
 
@@ -1787,6 +1806,7 @@ class SqsTarget(TypedDict):
     kind: "Literal['sqs']"
     connection: "str"
     body: "NotRequired[Any]"
+    template: "NotRequired[bool]"
     queue_url: "str"
     group: "NotRequired[str | None]"
     attributes: "NotRequired[dict[str, str]]"
@@ -1860,7 +1880,7 @@ class TallyHour(TypedDict):
 class TargetTrial(TypedDict):
     """A target to call once."""
 
-    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget"
+    target: "HttpTarget | NoopTarget | TaskTarget | ScriptTarget | GrpcTarget | KafkaTarget | NatsTarget | RabbitTarget | RedisTarget | SqsTarget | SmtpTarget"
     name: "NotRequired[str | None]"
     timeout: "NotRequired[str | float | None]"
 

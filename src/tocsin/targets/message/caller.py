@@ -13,10 +13,11 @@ import msgspec
 from tocsin.clock import Clock
 from tocsin.domain.connection import Connection
 from tocsin.domain.errors import Refused, Unavailable, Unreadable
-from tocsin.domain.message_target import MessageTarget
+from tocsin.domain.message_target import MessageTarget, filled_message, parts_of_message
 from tocsin.domain.outcome import VERSION, Outcome, Postponed, Verdict, pause_for_newer
 from tocsin.targets.assignment import Assignment
 from tocsin.targets.caller import Host
+from tocsin.targets.filling import Names, NoNames, values_for
 from tocsin.targets.http.breaker import HostBreaker, is_away
 from tocsin.targets.message.broker import Broker
 from tocsin.targets.message.message import Parcel, message_of
@@ -49,11 +50,19 @@ class _Served(msgspec.Struct, frozen=True):
 class MessageCaller:
     """One attempt at a message, for one kind of broker."""
 
-    def __init__(self, kind: str, connections: Connections, opening: Opening, clock: Clock) -> None:
+    def __init__(
+        self,
+        kind: str,
+        connections: Connections,
+        opening: Opening,
+        clock: Clock,
+        names: Names | None = None,
+    ) -> None:
         self._kind = kind
         self._connections = connections
         self.opening = opening
         self._clock = clock
+        self._names = names or NoNames()
         self._breaker = HostBreaker()
         self._served: dict[tuple[int, str], _Served] = {}
         self._leaving: set[asyncio.Task[None]] = set()
@@ -98,6 +107,7 @@ class MessageCaller:
         try:
             known = await self._connections.find(assignment.tenant_id, target.connection)
             self._check_kind(known.connection, target)
+            target = await self._filled(assignment, target)
         except Unreadable:
             return Postponed(pause_for_newer(assignment.due_at, self._clock.now()), VERSION)
         except Refused as error:
@@ -107,6 +117,11 @@ class MessageCaller:
         parcel = Parcel(message_of(assignment, target), deadline)
         self._publisher(assignment.tenant_id, target.connection, known).send(parcel)
         return await parcel.ended
+
+    async def _filled(self, assignment: Assignment, target: MessageTarget) -> MessageTarget:
+        if not target.template:
+            return target
+        return filled_message(target, await values_for(assignment, parts_of_message(target), self._names))
 
     def _check_kind(self, connection: Connection, target: MessageTarget) -> None:
         if connection.kind != self._kind:

@@ -10,6 +10,7 @@ from typing import Final
 from tocsin.domain.connection import BROKERS
 
 _CLIENTS: Final = {
+    "kafka": ("Kafka", "aiokafka"),
     "nats": ("NATS", "nats"),
     "rabbitmq": ("RabbitMQ", "aiormq"),
     "redis": ("Redis", "redis"),
