@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from tests.engines import sqs_server
-from tests.engines.brokers import Kind, NatsKind, RedisKind, SqsKind
+from tests.engines.brokers import KafkaKind, Kind, NatsKind, RabbitKind, RedisKind, SqsKind
 from tests.support.postgres import temporary_directory
 from tests.support.processes import Process, Processes, free_port, wait_for
 from tocsin.domain.signature import new_signing_secret, signature_headers, signing_secret_text
@@ -202,11 +202,13 @@ def test_a_signature_verifies_by_hand_as_the_guide_says() -> None:
 @pytest.mark.parametrize(
     ("kind", "written"),
     [
+        (KafkaKind(), "127.0.0.1:9092"),
         (NatsKind(), "127.0.0.1:4222"),
+        (RabbitKind(), "127.0.0.1:5672"),
         (RedisKind(), "127.0.0.1:6379"),
         (SqsKind(), "sqs.eu-central-1.amazonaws.com --tls"),
     ],
-    ids=["nats", "redis", "sqs"],
+    ids=["kafka", "nats", "rabbitmq", "redis", "sqs"],
 )
 def test_a_message_arrives_as_the_guide_says(checkout: Checkout, kind: Kind, written: str) -> None:
     guide = (ROOT / "docs" / "guides" / "messages.md").read_text()

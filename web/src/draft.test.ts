@@ -71,7 +71,9 @@ test("a message to Kafka has a key if one was given, and loses it when it is cle
   assert.deepEqual(newOf({ ...draft, key: "7" }).target, { ...written, key: "7" });
   const job = { ...JOB, target: { ...written, key: "7" } } as unknown as Job;
   assert.equal(draftOf(job).key, "7");
-  assert.deepEqual(changesOf(job, bodyOf({ ...draftOf(job), key: "" })), { target: { ...written, key: null } });
+  assert.deepEqual(changesOf(job, bodyOf({ ...draftOf(job), key: "" })), {
+    target: { ...written, key: null },
+  });
 });
 
 test("a timeout, a priority and a pause by itself are written where they were given", () => {

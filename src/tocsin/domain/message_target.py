@@ -174,9 +174,9 @@ def filled_message(target: _Target, values: Values) -> _Target:
     return filled
 
 
-def body_of_message(target: MessageTarget) -> tuple[bytes, str | None]:
-    """The bytes to send, and their content type."""
-    match target.body:
+def bytes_of(body: Any) -> tuple[bytes, str | None]:
+    """What to send for a body, and the content type that goes with it unless the user names another."""
+    match body:
         case None:
             return b"", None
         case str() as text:
@@ -211,17 +211,6 @@ def _check_kind(target: MessageTarget) -> None:
             _check_attributes(target.attributes)
         case SmtpTarget():
             _check_mail(target)
-
-
-def bytes_of(body: Any) -> tuple[bytes, str | None]:
-    """What to send for a body, and the content type that goes with it unless the user names another."""
-    match body:
-        case None:
-            return b"", None
-        case str() as text:
-            return text.encode(), "text/plain; charset=utf-8"
-        case value:
-            return msgspec.json.encode(value), "application/json"
 
 
 def _check_topic(target: KafkaTarget) -> None:
