@@ -9,6 +9,7 @@ from tocsin.domain.message_target import (
     NatsTarget,
     RabbitTarget,
     RedisTarget,
+    SmtpTarget,
     SqsTarget,
     check_message,
     filled_message,
@@ -30,19 +31,21 @@ FILLED = {"due": [VALUES["fire_at"], 7], "{job}": "{as it is}"}
             "group",
             "a%2Eb%20%3E%20%2A",
         ),
+        (SmtpTarget(connection="c", to=("a@b.example",), subject="{name} {attempt}"), "subject", "a.b > * 2"),
         (RedisTarget(connection="c", stream="{name}"), "stream", "{name}"),
     ],
-    ids=["kafka", "nats", "rabbitmq", "sqs", "redis"],
+    ids=["kafka", "nats", "rabbitmq", "sqs", "smtp", "redis"],
 )
 def test_a_value_is_one_word_of_the_place_that_it_goes_to(
     target: MessageTarget, field: str, expected: str
 ) -> None:
     fields = {name: getattr(target, name) for name in target.__struct_fields__}
-    wanted = type(target)(**fields | {"body": BODY, "template": True})
+    is_text = isinstance(target, SmtpTarget)
+    wanted = type(target)(**fields | {"body": "{attempt}" if is_text else BODY, "template": True})
     check_message(wanted)
     filled = filled_message(wanted, VALUES | {"name": "a.b > *"})
     assert getattr(filled, field) == expected
-    assert filled.body == FILLED
+    assert filled.body == ("2" if is_text else FILLED)
 
 
 def test_what_is_filled_in_beyond_what_a_broker_takes_is_refused_by_its_field() -> None:

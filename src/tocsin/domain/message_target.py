@@ -191,9 +191,7 @@ def _check_kind(target: MessageTarget) -> None:
             _check_topic(target)
             _check_fields(target.headers, "target.headers")
         case NatsTarget():
-            _check_subject(target.subject)
-            if target.stream is not None and not _STREAM_NAME.fullmatch(target.stream):
-                raise Refused("a stream has 1 to 255 of A-Z a-z 0-9 _ -", field="target.stream")
+            _check_subject(target)
             _check_fields(target.headers, "target.headers")
         case RabbitTarget():
             _check_routing(target)
@@ -220,7 +218,8 @@ def _check_topic(target: KafkaTarget) -> None:
         raise Refused(f"a key has 1 to {MAX_KEY:,} characters", field="target.key")
 
 
-def _check_subject(subject: str) -> None:
+def _check_subject(target: NatsTarget) -> None:
+    subject = target.subject
     words = subject.split(".")
     if not _PLAIN_SUBJECT.fullmatch(subject) or not all(words):
         raise Refused(
@@ -228,6 +227,8 @@ def _check_subject(subject: str) -> None:
         )
     if subject.startswith(("$", "_INBOX.")):
         raise Refused("subjects that begin with $ or _INBOX are the server's own", field="target.subject")
+    if target.stream is not None and not _STREAM_NAME.fullmatch(target.stream):
+        raise Refused("a stream has 1 to 255 of A-Z a-z 0-9 _ -", field="target.stream")
 
 
 def _check_routing(target: RabbitTarget) -> None:
