@@ -56,7 +56,7 @@ OPERATIONS = [
     if operation.get("security") != []  # asked before there is a key: see `test_session`
 ]
 # An operator's own things: what they tell does not depend on whom he acts for.
-OPERATORS = ("/v1/tenants", "/v1/shards", "/v1/nodes", "/v1/tallies:rebuild", "/v1/system")
+OPERATORS = ("/v1/tenants", "/v1/archives", "/v1/shards", "/v1/nodes", "/v1/tallies:rebuild", "/v1/system")
 # What a name in the path creates belongs to whoever asked.
 MADE_BY_NAME = (
     "PUT /v1/jobs/by-name/{name}", "PUT /v1/calendars/{name}", "PUT /v1/connections/{name}", "PUT /v1/secrets/{name}",

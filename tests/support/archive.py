@@ -60,6 +60,16 @@ async def inline(task: Any, kind: Any, module: str = "") -> Any:
     return msgspec.json.decode(msgspec.json.encode(answer, enc_hook=str), type=kind)
 
 
+async def fill_day(database: Database, day: Instant, rows: int, notes: int) -> None:
+    """A day of history, and of the audit log."""
+    for table, key in (("history", "finished_at"), ("audit", "at")):
+        await database.execute(
+            "SELECT make_day($1, $2, ($3::timestamptz AT TIME ZONE 'UTC')::date)", table, key, day
+        )
+    await database.execute(_ROWS, day, rows)
+    await database.execute(_NOTES, day, notes)
+
+
 class Days:
     """Days of history, an archiver and retention over one database."""
 
@@ -94,14 +104,9 @@ class Days:
 
     async def fill(self, ago: int, rows: int, notes: int = 0) -> None:
         """Executions that ended so many days ago, of two tenants; and entries of the audit log."""
-        day = self.now // DAY * DAY - ago * DAY
-        for table, key in (("history", "finished_at"), ("audit", "at")):
-            await self.database.execute("SELECT drop_daily_partitions($1, '2029-01-01')", table)  # empty ones
-            await self.database.execute(
-                "SELECT make_day($1, $2, ($3::timestamptz AT TIME ZONE 'UTC')::date)", table, key, day
-            )
-        await self.database.execute(_ROWS, day, rows)
-        await self.database.execute(_NOTES, day, notes)
+        for table in ("history", "audit"):  # empty ones
+            await self.database.execute("SELECT drop_daily_partitions($1, '2029-01-01')", table)
+        await fill_day(self.database, self.now // DAY * DAY - ago * DAY, rows, notes)
         await self.database.execute(
             "INSERT INTO day_walks (partition, block, done) SELECT c.relname, 0, true FROM pg_inherits i"
             " JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'history'::regclass ON CONFLICT DO NOTHING"

@@ -85,6 +85,29 @@ export interface Alerts {
   items: Array<AlertView>;
 }
 
+export interface ArchivePage {
+  broken: Array<Broken>;
+  next_cursor: string | null;
+  items: Array<ArchiveView>;
+}
+
+export interface ArchiveView {
+  table: string;
+  day: string;
+  round: number;
+  part: number;
+  state: string;
+  rows: number | null;
+  bytes: number | null;
+  object: string | null;
+  sha256: string | null;
+  content: string | null;
+  edition: number;
+  failures: number;
+  trouble: string | null;
+  changed_at: string;
+}
+
 export interface Ask {
   seq: number;
   want: number;

@@ -16,6 +16,7 @@ from tocsin.api import (
     alert_channels,
     alert_rules,
     alerts,
+    archives,
     audit,
     backfills,
     batch,
@@ -67,7 +68,7 @@ _PATIENCE: Final = 4.5
 _MODULES: Final = (
     jobs, batch, control, declarations, schedules, targets, executions, dead_letters, operations, backfills, queues, calendars, connections,
     alerts, alert_channels, alert_rules, secrets_of_users,
-    webhook_secret, tenants, logins, keys, whoami, session, stats, tallies, timeline, calendar, forecast, events, audit, fleet, workers, system,
+    webhook_secret, tenants, logins, keys, whoami, session, stats, tallies, timeline, calendar, forecast, events, audit, archives, fleet, workers, system,
 )  # fmt: skip
 ENDPOINTS: Final[tuple[Endpoint, ...]] = tuple(one for module in _MODULES for one in module.ENDPOINTS)
 _PLAIN_ID: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)

@@ -27,6 +27,7 @@ from tocsin.domain.sealing import SecretBox
 from tocsin.settings import Shown
 from tocsin.store.alerts import AlertStore
 from tocsin.store.archived_executions import ArchivedExecutions
+from tocsin.store.archives import ArchiveStore
 from tocsin.store.audit import AuditStore
 from tocsin.store.backfills import BackfillStore
 from tocsin.store.calendars import CalendarStore
@@ -81,7 +82,7 @@ class Context(msgspec.Struct, frozen=True):
     Those over the API's own connections see the tenant that a call acts for; `tenants`, `keys`, `resealing`,
     `all_queues`, `all_series`, `tallies`, `system`, `picture` and `whole_audit` are over the operator's,
     which see all, and are only for callers with the `admin` scope. `sessions` is, too: it is asked by the
-    hash of what a browser holds, before anybody knows for whom. So are `logins`.
+    hash of what a browser holds, before anybody knows for whom. So are `logins` and `archives`.
     """
 
     database: Database
@@ -138,6 +139,7 @@ class Context(msgspec.Struct, frozen=True):
     ends: Ends
     trials: Trials
     logins: LoginStore
+    archives: ArchiveStore
     gateway: Gateway | None = None
     archived: ArchivedExecutions | None = None
     """Executions of days that left the database; None without an archive."""
@@ -239,6 +241,7 @@ def make_context(
         Ends(ExecutionStore(operator)),
         Trials(callers or {}, clock),
         LoginStore(operator, horizon, defaults or TenantLimits()),
+        ArchiveStore(operator),
         gateway,
         archived,
         wall,

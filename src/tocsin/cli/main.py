@@ -33,6 +33,8 @@ _COMMANDS: Final = {
     "keys": ("keys",),
     "whoami": ("whoami",),
     "audit": ("audit",),
+    "archive": ("archive",),
+    "history": ("history",),
     "fleet": ("shards", "nodes", "system"),
     "doctor": ("doctor",),
     "workers": ("workers",),

@@ -14,6 +14,7 @@ import msgspec
 
 from tocsin.archive.tables import Table, content_of_bits
 from tocsin.archive.work import Part
+from tocsin.db.conditions import Conditions
 from tocsin.db.pool import Database, Record
 from tocsin.db.statements import named
 from tocsin.domain.instant import HOUR, Instant, to_datetime
@@ -75,6 +76,14 @@ class Made(msgspec.Struct, frozen=True):
         if self.object is None or self.sha256 is None:
             return None
         return Part(self.object, self.sha256, self.rows, self.content, self.edition)
+
+
+class ArchiveFilter(msgspec.Struct, frozen=True):
+    """What a listing is narrowed to."""
+
+    table: str | None = None
+    day_from: date | None = None
+    day_to: date | None = None
 
 
 class ArchiveStore:
@@ -185,6 +194,24 @@ class ArchiveStore:
         """The file does not hold what it should: the part is exported again."""
         words = "state = 'exporting', failures = failures + 1, trouble = $6"
         await self._moved(piece, "written", words, trouble[:1000])
+
+    async def files(
+        self, where: ArchiveFilter, after: tuple[date, str, int, int] | None, limit: int
+    ) -> list[Record]:
+        """Parts of days, the latest day first."""
+        asked = Conditions()
+        asked.add("name = {}", where.table)
+        asked.add("day >= {}", where.day_from)
+        asked.add("day < {}", where.day_to)
+        if after is not None:
+            asked.add("(day, name, round, part) < ({}::date,", after[0])
+            asked.continue_with("{}::text,", after[1])
+            asked.continue_with("{}::smallint,", after[2])
+            asked.continue_with("{}::integer)", after[3])
+        return await self._database.fetch(
+            f"SELECT * FROM archives WHERE {asked} ORDER BY day DESC, name DESC, round DESC, part DESC LIMIT {limit:d}",  # noqa: S608
+            *asked.values,
+        )
 
     async def leftovers(self, limit: int) -> list[str]:
         """Files that were replaced a day ago or earlier, and are no part of the archive."""

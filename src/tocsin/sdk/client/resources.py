@@ -96,6 +96,30 @@ class AsyncAlerts:
         return answer
 
 
+class AsyncArchives:
+    """`archives`: what the API has of it."""
+
+    def __init__(self, client: AsyncSender) -> None:
+        self._client = client
+
+    async def list(
+        self,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        table: str | None = None,
+        from_: str | None = None,
+        to: str | None = None,
+    ) -> AsyncIterator[types.ArchiveView]:
+        """Which files of the archive hold which days, the latest day first."""
+        async for item in pages(
+            self._client,
+            ("archives",),
+            {"limit": limit, "cursor": cursor, "table": table, "from": from_, "to": to},
+        ):
+            yield item
+
+
 class AsyncAudit:
     """`audit`: what the API has of it."""
 
@@ -1263,6 +1287,7 @@ class AsyncResources:
         self.alert_channels = AsyncAlertChannels(client)
         self.alert_rules = AsyncAlertRules(client)
         self.alerts = AsyncAlerts(client)
+        self.archives = AsyncArchives(client)
         self.audit = AsyncAudit(client)
         self.backfills = AsyncBackfills(client)
         self.calendars = AsyncCalendars(client)

@@ -95,6 +95,30 @@ class Alerts:
         return answer
 
 
+class Archives:
+    """`archives`: what the API has of it."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        table: str | None = None,
+        from_: str | None = None,
+        to: str | None = None,
+    ) -> Iterator[types.ArchiveView]:
+        """Which files of the archive hold which days, the latest day first."""
+        for item in pages(
+            self._client,
+            ("archives",),
+            {"limit": limit, "cursor": cursor, "table": table, "from": from_, "to": to},
+        ):
+            yield item
+
+
 class Audit:
     """`audit`: what the API has of it."""
 
@@ -1262,6 +1286,7 @@ class Resources:
         self.alert_channels = AlertChannels(client)
         self.alert_rules = AlertRules(client)
         self.alerts = Alerts(client)
+        self.archives = Archives(client)
         self.audit = Audit(client)
         self.backfills = Backfills(client)
         self.calendars = Calendars(client)

@@ -105,6 +105,33 @@ class Alerts(TypedDict):
     items: "list[AlertView]"
 
 
+class ArchivePage(TypedDict):
+    """Parts of days, the latest day first."""
+
+    broken: "NotRequired[list[Broken]]"
+    next_cursor: "str | None"
+    items: "list[ArchiveView]"
+
+
+class ArchiveView(TypedDict):
+    """A part of a day, and its file: there is none where there are no rows, or not yet."""
+
+    table: "str"
+    day: "str"
+    round: "int"
+    part: "int"
+    state: "str"
+    rows: "int | None"
+    bytes: "int | None"
+    object: "str | None"
+    sha256: "str | None"
+    content: "str | None"
+    edition: "int"
+    failures: "int"
+    trouble: "str | None"
+    changed_at: "str"
+
+
 class AttemptView(TypedDict):
     """One try at an execution."""
 
