@@ -174,6 +174,48 @@ def test_a_lost_attempt_whose_policies_cannot_be_read_is_tried_again_and_others_
     play(url, story)
 
 
+@pytest.mark.parametrize("limits", ['{"in_flight": "half of it"}', '{"fires_per_second": {"burst": 3}}'])
+def test_a_tenant_whose_limits_cannot_be_read_is_left_to_newer_workers_and_others_are_served(
+    url: str, limits: str
+) -> None:
+    async def story(shop: Workshop) -> None:
+        await shop.many(3)
+        await shop.plain.execute("INSERT INTO tenants (name, limits) VALUES ('strange', $1)", limits)
+        strange = await shop.once()
+        await shop.plain.execute(
+            "UPDATE executions SET tenant_id = (SELECT id FROM tenants WHERE name = 'strange') WHERE job_id = $1",
+            strange.job_id,
+        )
+        await shop.plain.execute(
+            "INSERT INTO lanes (cell, queue, priority, tenant_id, route)"
+            " SELECT cell, queue, priority, tenant_id, route FROM executions WHERE job_id = $1",
+            strange.job_id,
+        )
+        await work(shop, worker_of(shop))
+        assert await shop.count("history") == 3
+        assert (await shop.live(strange))["claim_token"] is None
+
+    play(url, story)
+
+
+def test_an_idle_slot_goes_to_no_execution_whose_limit_cannot_be_read(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        limited = Policies(limit=Limit("mail", max_parallel=2))
+        worker = worker_of(shop, node_id=await shop.leases.register("worker", ("worker",), "test"))
+        await shop.once(policies=limited)
+        await work(shop, worker, turns=6)
+        assert (await shop.count("history"), worker._queue.slots.has_idle) == (1, True)
+        strange = await shop.once(policies=limited)
+        await shop.once(policies=limited)
+        change = """policies = '{"limit": {"key": "mail", "max_parallel": "half of it"}}'"""
+        await write(shop.plain, strange.job_id, change)
+        await work(shop, worker)
+        assert await shop.count("history") == 2
+        assert (await shop.live(strange))["waits_for"] == "version"
+
+    play(url, story)
+
+
 async def scheduler(shop: Workshop) -> tuple[int, Leases, Telemetry]:
     """A node that holds every shard."""
     node, leases = await lease_all(shop)

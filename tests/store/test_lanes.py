@@ -104,6 +104,18 @@ def test_a_look_tells_what_a_tenant_weighs_of_which_nothing_is_queued(url: str) 
     play(url, story)
 
 
+def test_the_largest_limits_that_a_tenant_may_have_stop_no_look(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        worker = shop.worker(1)
+        await shop.once()
+        largest = '{"in_flight": 10000000000, "fires_per_second": 10000000.0}'
+        await shop.plain.execute("UPDATE tenants SET limits = $1", largest)
+        [view] = await worker.looking.look(shop.time.now())
+        assert (view.in_flight, view.fires_per_second) == (2**31 - 1, 1e7)
+
+    play(url, story)
+
+
 def test_a_look_compares_no_lane_with_another(url: str) -> None:
     async def story(shop: Workshop) -> None:
         await shop.plain.execute(

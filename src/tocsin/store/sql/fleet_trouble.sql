@@ -15,8 +15,9 @@ SELECT (SELECT max(number) FROM migrations) AS migration,
        ARRAY (SELECT name FROM tenants WHERE state = 'suspended' ORDER BY name LIMIT 1000) AS suspended,
        (SELECT json_agg(n) FROM (
             SELECT t.name AS tenant, p.pending, t.most AS limit
-            FROM (SELECT name, id, (limits ->> 'pending_jobs')::integer AS most FROM tenants
-                  WHERE (limits ->> 'pending_jobs')::integer BETWEEN 1 AND $2::integer LIMIT 20) AS t
+            FROM (SELECT name, id, (limits -> 'pending_jobs')::integer AS most FROM tenants
+                  WHERE CASE jsonb_typeof(limits -> 'pending_jobs')
+                        WHEN 'number' THEN (limits -> 'pending_jobs')::numeric BETWEEN 1 AND $2::integer END LIMIT 20) AS t
             CROSS JOIN LATERAL (
                 SELECT count(*)::integer AS pending FROM (
                     SELECT FROM jobs j WHERE j.tenant_id = t.id

@@ -47,7 +47,8 @@ WITH lane AS (
         CROSS JOIN LATERAL (
             SELECT FROM jobs j
             WHERE j.cell = o.cell AND j.tenant_id = o.tenant_id AND j.id = o.job_id
-              AND (j.policies #>> '{limit,max_parallel}')::integer >= o.slots & 65535
+              AND jsonb_typeof(j.policies #> '{limit,max_parallel}') = 'number'
+              AND j.policies #> '{limit,max_parallel}' >= to_jsonb(o.slots & 65535)
               AND j.policies #>> '{limit,rate}' IS NULL
             OFFSET 0
         ) AS allowed

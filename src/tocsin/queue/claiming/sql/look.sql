@@ -4,9 +4,10 @@
 -- differ in their tenant only stand beside each other, from `firsts` to `lasts`: to ship twenty thousand
 -- names takes as long as half of the probes. Answers with arrays: `places` of lanes with such an
 -- execution, and when the first one runs; `crowded` those of them with as many as `crowd`; new lanes;
--- tenants that are suspended, or differ from the rest; queues that are paused; and where the next look
--- for new lanes begins. Instants are converted by `date_part`, for the numerics of `extract` take a
--- third as long as the probes; it is exact to the microsecond until the year 2255.
+-- tenants that are suspended, or have limits that only a newer version can read; tenants that differ from
+-- the rest; queues that are paused; and where the next look for new lanes begins. Instants are converted by
+-- `date_part`, for the numerics of `extract` take a third as long as the probes; it is exact to the
+-- microsecond until the year 2255.
 -- Caller: Looking._ask.
 -- Locks: nothing.
 -- Index: executions_ready, one range per lane, from its low mark until `far`; lanes_made and
@@ -44,10 +45,14 @@ FROM (SELECT coalesce(array_agg(place::integer), '{}') AS places,
      (SELECT coalesce(array_agg(queue), '{}') AS new_queues, coalesce(array_agg(priority), '{}') AS new_priorities,
              coalesce(array_agg(tenant_id), '{}') AS new_tenants, coalesce(array_agg(route), '{}') AS new_routes
       FROM new) AS n,
-     (SELECT coalesce(array_agg(id), '{}') AS suspended FROM tenants WHERE state <> 'active') AS s,
+     (SELECT coalesce(array_agg(id), '{}') AS suspended FROM tenants
+      WHERE state <> 'active' OR jsonb_typeof(limits -> 'in_flight') NOT IN ('number', 'null')
+         OR jsonb_typeof(limits -> 'fires_per_second') NOT IN ('number', 'null')) AS s,
      (SELECT coalesce(array_agg(id), '{}') AS unusual, coalesce(array_agg(weight), '{}') AS weights,
-             coalesce(array_agg((limits ->> 'in_flight')::integer), '{}') AS in_flight,
-             coalesce(array_agg((limits ->> 'fires_per_second')::float8), '{}') AS fires_per_second
+             coalesce(array_agg(CASE jsonb_typeof(limits -> 'in_flight') WHEN 'number'
+                                THEN least((limits -> 'in_flight')::numeric, 2147483647)::integer END), '{}') AS in_flight,
+             coalesce(array_agg(CASE jsonb_typeof(limits -> 'fires_per_second') WHEN 'number'
+                                THEN (limits -> 'fires_per_second')::float8 END), '{}') AS fires_per_second
       FROM tenants WHERE weight <> 1 OR limits <> '{}') AS u,
      (SELECT coalesce(array_agg(tenant_id), '{}') AS paused_tenants, coalesce(array_agg(name), '{}') AS paused_queues
       FROM queues WHERE paused_at IS NOT NULL) AS p
