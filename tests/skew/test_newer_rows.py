@@ -15,6 +15,7 @@ from tests.support.queues import ROUTES
 from tocsin.domain.backfill import Mode, Order
 from tocsin.domain.ids import job_text
 from tocsin.domain.instant import MINUTE, SECOND
+from tocsin.domain.limits import TenantLimits
 from tocsin.domain.policy import Limit, Policies
 from tocsin.domain.schedule import rule_of
 from tocsin.failpoints import Failpoints
@@ -24,6 +25,7 @@ from tocsin.scheduler.reclaimer import Reclaimer
 from tocsin.scheduler.resumer import Resumer
 from tocsin.settings import Settings
 from tocsin.store.backfills import BackfillStore, NewBackfill
+from tocsin.store.logins import LoginStore
 from tocsin.store.misfires import MisfireStore
 from tocsin.store.plans import PlanStore
 from tocsin.store.unread import Unread
@@ -335,5 +337,20 @@ def test_a_backfill_that_cannot_be_read_keeps_no_other_waiting(url: str) -> None
         assert len(await fires(shop, good)) == 6
         assert await fires(shop, strange) == []
         assert counted(telemetry, "backfill") == 1
+
+    play(url, story)
+
+
+def test_the_rooms_of_other_tenants_are_counted_although_one_tenant_cannot_be_read(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        await shop.plain.execute(
+            "INSERT INTO tenants (name, limits) VALUES ('strange', '{\"pending_jobs\": {\"burst\": 3}}'), ('plain', '{}')"
+        )
+        await shop.plain.execute("INSERT INTO tenant_logins (login, tenant_id) SELECT name, id FROM tenants")
+        await LoginStore(shop.plain, 30.0, TenantLimits(pending_jobs=7)).count()
+        rows = await shop.plain.fetch(
+            "SELECT t.name, l.pending_jobs FROM login_limits l JOIN tenants t ON t.id = l.tenant_id ORDER BY 1"
+        )
+        assert [tuple(row) for row in rows] == [("default", 7), ("plain", 7)]
 
     play(url, story)

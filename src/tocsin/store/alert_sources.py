@@ -40,7 +40,7 @@ from tocsin.domain.instant import (
 from tocsin.domain.limits import TenantLimits
 from tocsin.domain.tally import FLEET, FLEET_STEP, TENANT_STEP, within
 from tocsin.store.statements import sql
-from tocsin.store.tenants import TenantStore, tenant_of
+from tocsin.store.tenants import TenantStore, readable
 
 Found = tuple[int, Finding]
 Tenants = list[int] | None
@@ -265,7 +265,7 @@ class AlertSources:
             "SELECT * FROM tenants WHERE id = ANY ($1::integer[])", await self._probed(tenants)
         )
         found = []
-        for tenant in map(tenant_of, rows):
+        for tenant in readable(rows):
             limit = tenant.limits.over(self._defaults).pending_jobs
             if limit is None:
                 continue

@@ -14,7 +14,7 @@ from tocsin.domain.limits import TenantLimits
 from tocsin.domain.tenant import Tenant
 from tocsin.store.audit import Entry, write_audit
 from tocsin.store.statements import sql
-from tocsin.store.tenants import TenantStore, tenant_of
+from tocsin.store.tenants import TenantStore, readable
 
 _RIGHTS: Final = (
     "USAGE ON SCHEMA tocsin",
@@ -76,8 +76,8 @@ class LoginStore:
         rows = await self._database.fetch(
             "SELECT * FROM tenants WHERE id IN (SELECT tenant_id FROM tenant_logins) ORDER BY id"
         )
-        for row in rows:
-            await self._count(tenant_of(row))
+        for tenant in readable(rows):
+            await self._count(tenant)
         return len(rows)
 
     async def _count(self, tenant: Tenant) -> None:

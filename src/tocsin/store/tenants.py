@@ -1,6 +1,8 @@
 """Tenants at rest: create, find, change, suspend, resume. Every change notes itself in the audit log and says
 `tenants` to the fleet, so that it takes effect within a moment."""
 
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -132,6 +134,13 @@ class TenantStore:
 def tenant_of(row: Record) -> Tenant:
     """A row as a value."""
     return Tenant(row["id"], row["name"], TenantState(row["state"]), row["weight"], _limits(row["limits"]))
+
+
+def readable(rows: Iterable[Record]) -> Iterator[Tenant]:
+    """Those that this version can read. The others are the concern of newer nodes, and of nobody else."""
+    for row in rows:
+        with contextlib.suppress(msgspec.MsgspecError, ValueError):
+            yield tenant_of(row)
 
 
 async def _lock(session: Session, name: str) -> Record:
