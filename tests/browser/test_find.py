@@ -109,6 +109,29 @@ def test_create_find_pause_resume_and_replay_go_without_a_pointer(logged_in: Pag
     expect(page.get_by_role("heading", name="Keyboard")).to_be_visible()
 
 
+def test_keys_run_pause_and_explain_the_job_of_a_row(page: Page, served: Served) -> None:
+    api = served.tenant("rows")
+    job = api.create(name="by-row", schedule={"every": "1h"}, target={"kind": "noop"})
+    log_in(page, served, api.key)
+    look(page, served, "/jobs")
+    page.keyboard.press("j")
+    expect(page.locator("tr:focus")).to_contain_text("by-row")
+    page.keyboard.press("r")
+    expect(page.get_by_role("status")).to_contain_text("by-row fired")
+    api.wait_for(job, "succeeded")
+    page.keyboard.press("s")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Pause by-row")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(page.locator("tbody .s-succeeded").first).to_be_visible()
+    page.keyboard.press("j")
+    page.keyboard.press("e")
+    expect(page.locator("h1 .state.s-succeeded")).to_be_visible()
+    page.keyboard.press("e")
+    expect(page.locator(".why")).to_be_focused()
+
+
 def _find(page: Page, words: str) -> None:
     """Open the palette, type, and take what it finds."""
     page.keyboard.press("Control+k")

@@ -89,6 +89,26 @@ def test_rows_do_not_move_under_the_pointer_and_stay_selected_while_200_executio
     expect(page.get_by_text("1 selected")).to_be_visible()
 
 
+def test_a_tag_in_a_row_narrows_the_list_under_the_pointer_and_takes_the_selection_back(
+    page: Page, served: Served
+) -> None:
+    api = served.tenant("tagged")
+    for name, tags in (("one", ["rare"]), ("two", []), ("three", [])):
+        api.create(name=name, tags=tags, schedule={"every": "1h"})
+    log_in(page, served, api.key)
+    look(page, served, "/jobs")
+    rows = page.get_by_role("table", name="Jobs").locator("tbody tr")
+    rows.first.get_by_label("select").check()
+    rows.last.get_by_label("select").click(modifiers=["Shift"])
+    expect(page.get_by_text("3 selected")).to_be_visible()
+    page.get_by_role("button", name="rare", exact=True).click()
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("one")
+    expect(page.get_by_text("selected")).to_have_count(0)
+    page.go_back()
+    expect(rows).to_have_count(3)
+
+
 def _doomed(served: Served) -> dict[str, Any]:
     return {
         "schedule": {"now": True},
