@@ -28,7 +28,8 @@ export function useData<T>(
   }, [path, acting]);
   const heard = news.value;
   useEffect(() => {
-    if (!live || path === null || everyMs > POLL_MS || !wanted.value || document.hidden) return;
+    const rarely = everyMs > POLL_MS && store.peek().error === null; // what failed is mended by news, too
+    if (!live || path === null || rarely || !wanted.value || document.hidden) return;
     const wait = Math.max(0, last.current + SOONEST_MS - Date.now());
     const timer = setTimeout(() => {
       last.current = Date.now();

@@ -121,18 +121,18 @@ def _run(schedule: Any, first: Instant, last: Instant) -> Iterator[Instant]:
 
 def _day(day: date, zone: ZoneInfo, counts: dict[Place, _Counts], *, hours: bool) -> wire.CalendarDay:
     begins = hours_of(day, zone)
-    each = [counts.get((day, number), _Counts()) for number in range(len(begins))]
-    views = [
-        wire.CalendarHour(at=format_instant(at), **msgspec.structs.asdict(one))
-        for at, one in zip(begins, each, strict=True)
-    ]
+    each = [counts.get((day, number)) for number in range(len(begins))]
     return wire.CalendarDay(
         date=day.isoformat(),
         begins=format_instant(begins[0]),
         hour_count=len(begins),
-        hours=views if hours else None,
-        **msgspec.structs.asdict(_sum(each)),
+        hours=[_hour(at, one) for at, one in zip(begins, each, strict=True)] if hours else None,
+        **msgspec.structs.asdict(_sum([one for one in each if one is not None])),
     )
+
+
+def _hour(at: Instant, counts: _Counts | None) -> wire.CalendarHour:
+    return wire.CalendarHour(at=format_instant(at), **msgspec.structs.asdict(counts or _Counts()))
 
 
 def _sum(each: list[_Counts]) -> _Counts:
