@@ -144,6 +144,7 @@ EXPECTED = {
     "forget_ended_jobs": (STORE, {JOB_KEY, "executions_pkey"}),
     "forget_keys": (STORE, set()),
     "sweep_jobs": (STORE, {"executions_pkey"}),
+    "sweep_executions": (STORE, set()),
     "missed_executions": (STORE, {"executions_pkey"}),
     "hold_late_jobs": (STORE, {JOB_KEY}),
     "decide_missed": (STORE, {"executions_pkey", JOB_KEY}),

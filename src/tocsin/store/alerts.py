@@ -80,6 +80,12 @@ class AlertStore:
             missing = sorted(set(rule.channels) - {row["name"] for row in rows})
             if missing:
                 raise Refused(f"no alert channel {missing[0]!r}", field="channels")
+            # The rule first, as whoever writes its alerts does it.
+            await session.execute(
+                "SELECT FROM alert_rules WHERE tenant_id = $1 AND name = $2 FOR NO KEY UPDATE",
+                tenant_id,
+                name,
+            )
             await session.execute(
                 "DELETE FROM alerts a USING alert_rules r WHERE a.tenant_id = $1 AND a.rule = $2 AND r.tenant_id = $1"
                 " AND r.name = $2 AND (r.settings -> 'watch' ->> 'kind', coalesce(r.settings ->> 'scope', 'tenant'))"
