@@ -1,8 +1,10 @@
 """Rows that a newer version wrote: what this one cannot read it leaves to others, and everything else goes
 on."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 import pytest
 import structlog
@@ -13,6 +15,7 @@ from tests.skew.tomorrow import UNKNOWN, UNKNOWN_OFFSET, UNKNOWN_SCHEDULES, UNKN
 from tests.store.test_planning import fires, lease_all
 from tests.support.queues import ROUTES
 from tocsin.domain.backfill import Mode, Order
+from tocsin.domain.errors import Unavailable
 from tocsin.domain.ids import job_text
 from tocsin.domain.instant import MINUTE, SECOND
 from tocsin.domain.limits import TenantLimits
@@ -313,6 +316,57 @@ def test_a_pause_that_ends_of_a_job_that_cannot_be_read_keeps_no_other_waiting(u
         assert states == {strange: "paused", good: "active"}
         report = await resumer.run_once(shop.time.now())
         assert (report.done, counted(telemetry, "pause")) == (0, 1), "it does not spin"
+
+    play(url, story)
+
+
+def test_a_pause_that_cannot_be_ended_for_a_defect_keeps_no_other_waiting(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        strange, good = await shop.recurring(10 * SECOND), await shop.recurring(10 * SECOND)
+        for offset, job_id in enumerate((strange, good)):
+            await shop.pausing.pause(TENANT, job_id, "for a while", shop.time.now() + SECOND + offset)
+        resume = shop.pausing.resume
+
+        async def failing(tenant_id: int, job_id: UUID, *args: Any, **more: Any) -> Any:
+            if job_id == strange:
+                raise ZeroDivisionError
+            return await resume(tenant_id, job_id, *args, **more)
+
+        shop.pausing.resume = failing  # type: ignore[method-assign]
+        await shop.time.advance(2 * SECOND)
+        _, held, telemetry = await scheduler(shop)
+        resumer = Resumer(shop.pausing, held, Unread("pause", telemetry))
+        await resumer.run_once(shop.time.now())
+        states = {row["id"]: row["state"] for row in await shop.plain.fetch("SELECT id, state FROM jobs")}
+        assert states == {strange: "paused", good: "active"}
+        assert (await resumer.run_once(shop.time.now())).done == 0, "it does not spin"
+
+    play(url, story)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError(), Unavailable("it took too long")])
+def test_a_backfill_whose_steps_fail_keeps_no_other_from_its_own(url: str, error: Exception) -> None:
+    async def story(shop: Workshop) -> None:
+        strange, good = await shop.recurring(10 * SECOND), await shop.recurring(10 * SECOND)
+        store = BackfillStore(shop.plain)
+        now = shop.time.now()
+        for job_id in (strange, good):
+            new = NewBackfill(now - MINUTE, now, Mode.ALL, Order.OLDEST_FIRST, 0, 10)
+            await store.define(TENANT, job_id, new, total=6)
+            await shop.time.advance(SECOND)  # so that the first one is due first
+        step = store._step
+
+        async def failing(session: Any, row: Any, now: int) -> int:
+            if row["job_id"] == strange:
+                raise error
+            return await step(session, row, now)
+
+        store._step = failing  # type: ignore[method-assign]
+        for _ in range(3):
+            with contextlib.suppress(ZeroDivisionError, Unavailable):
+                await store.advance(range(SHARDS), shop.time.now())
+        planned = await shop.plain.fetch("SELECT job_id, planned FROM backfills WHERE planned > 0")
+        assert [tuple(row) for row in planned] == [(good, 6)]
 
     play(url, story)
 

@@ -94,6 +94,21 @@ def test_a_day_that_cannot_be_made_keeps_no_other_from_being_made_or_dropped(url
     _run(main())
 
 
+def test_a_day_that_cannot_be_dropped_keeps_no_other_from_being_dropped(url: str) -> None:
+    async def main() -> None:
+        database, _ = await open_on_virtual_time(url, VirtualClock(START))
+        kept = _name("history", START)
+        await database.execute(f"CREATE VIEW report AS SELECT count(*) FROM {kept}")  # an operator's
+        retention = _retention(database, days=1)
+        await retention.run_once(START + 12 * DAY)
+        days = await _days(database)
+        assert kept in days
+        assert _name("history", START + DAY) not in days
+        await database.close()
+
+    _run(main())
+
+
 def test_the_start_does_not_fail_for_want_of_a_partition(url: str, tmp_path: Any) -> None:
     async def main() -> None:
         database = await open_database(url, name="test", size=1)

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import structlog
 
-from tocsin.domain.errors import Conflict, NotFound, Unreadable
+from tocsin.domain.errors import Conflict, NotFound, OwnershipLost, Unavailable, Unreadable
 from tocsin.domain.ids import job_text
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.scheduler.leaser import Leases
@@ -48,3 +48,8 @@ class Resumer:
             self._unread.note(job["id"], job["version"], error.detail, now)
         except (Conflict, NotFound):
             return  # somebody else was quicker
+        except (Unavailable, OwnershipLost):
+            raise
+        except Exception as error:  # noqa: BLE001 - a defect that shows with one job keeps no other paused
+            _log.error("resumer.job_failed", job=job_text(job["id"]), exc_info=error)
+            self._unread.note(job["id"], job["version"], repr(error), now)

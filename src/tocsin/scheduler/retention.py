@@ -43,10 +43,12 @@ class Retention:
         if now < self._not_before:
             return Report(again_at=self._not_before)
         await self._nodes.forget_dead()
+        self._not_before = now + _TRY_AGAIN  # whatever goes wrong
         try:
-            return Report(done=await self._tend(now))
+            done = await self._tend(now)
+            self._not_before = 0
+            return Report(done=done)
         except Unavailable as error:
-            self._not_before = now + _TRY_AGAIN
             _log.warning("history.in_use", error=str(error), retry_in=_TRY_AGAIN // 1_000_000)
             return Report(again_at=self._not_before)
 

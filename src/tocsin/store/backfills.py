@@ -1,5 +1,6 @@
 """Backfills at rest: define, look, cancel, and move forward a step at a time."""
 
+import contextlib
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
@@ -12,7 +13,7 @@ from tocsin.db.statements import named
 from tocsin.db.turns import pass_turns
 from tocsin.domain.backfill import Mode, Order, fires_of, next_step
 from tocsin.domain.cells import CELL
-from tocsin.domain.errors import Conflict, NotFound, Refused
+from tocsin.domain.errors import Conflict, NotFound, Refused, Unavailable
 from tocsin.domain.instant import SECOND, Instant, Span
 from tocsin.domain.job import CATCH_UP_PRIORITY
 from tocsin.domain.stored_job import read_schedule
@@ -25,7 +26,9 @@ from tocsin.store.unread import Unread
 
 _DEFINE = named("tocsin.store", "define_backfill")
 _IDLE: Final[Span] = SECOND
-_UNREAD_PAUSE: Final[Span] = 30 * SECOND
+_AFTER_OUTAGE: Final[Span] = 2 * SECOND
+_PAUSE: Final[Span] = 30 * SECOND
+"""After a step that failed, or that this version could not read."""
 _COLUMNS: Final = """
     SELECT b.*, (SELECT count(*) FROM executions e WHERE e.cell = b.cell AND e.backfill_id = b.id)::integer AS live
     FROM backfills b"""
@@ -126,31 +129,43 @@ class BackfillStore:
 
     async def advance(self, shards: Sequence[int], now: Instant) -> tuple[int, Instant | None]:
         """Move one due backfill of these shards a step. Returns what was queued and when to look again."""
-        async with self._database.transaction() as session:
-            row = await session.fetchrow(
-                f"{_COLUMNS} JOIN jobs j ON j.cell = b.cell AND j.id = b.job_id"
-                " WHERE b.shard = ANY ($1::smallint[]) AND b.state = 'running'"
-                " ORDER BY b.resume_at LIMIT 1 FOR UPDATE OF b SKIP LOCKED",
-                list(shards),
-            )
-            if row is None or row["resume_at"] > now:
-                return 0, row and row["resume_at"]
-            try:
-                queued = await self._step(session, row, now)
-            except Refused as error:  # before anything was written
-                queued = await self._leave(session, row, error.detail, now)
-            # Another one may be due just as well.
-            return queued, now
+        tried: list[int] = []
+        try:
+            async with self._database.transaction() as session:
+                row = await session.fetchrow(
+                    f"{_COLUMNS} JOIN jobs j ON j.cell = b.cell AND j.id = b.job_id"
+                    " WHERE b.shard = ANY ($1::smallint[]) AND b.state = 'running'"
+                    " ORDER BY b.resume_at LIMIT 1 FOR UPDATE OF b SKIP LOCKED",
+                    list(shards),
+                )
+                if row is None or row["resume_at"] > now:
+                    return 0, row and row["resume_at"]
+                tried.append(row["id"])
+                try:
+                    queued = await self._step(session, row, now)
+                except Refused as error:  # before anything was written
+                    queued = await self._leave(session, row, error.detail, now)
+                # Another one may be due just as well.
+                return queued, now
+        except Exception as error:  # a step that fails, or takes too long, keeps no other from its own
+            pause = _AFTER_OUTAGE if isinstance(error, Unavailable) else _PAUSE
+            with contextlib.suppress(Unavailable):
+                await self._put_off(self._database, tried, pause)
+            raise
 
     async def _leave(self, session: Session, row: Record, why: str, now: Instant) -> int:
         """Put off what this version cannot read; whoever has the shard by then looks again."""
         self._unread.note(row["job_id"], row["id"], why, now)
-        await session.execute(
-            "UPDATE backfills SET resume_at = tocsin_now() + $2::interval WHERE id = $1",
-            row["id"],
-            timedelta(microseconds=_UNREAD_PAUSE),
-        )
+        await self._put_off(session, [row["id"]], _PAUSE)
         return 0
+
+    async def _put_off(self, session: Session, backfills: Sequence[int], pause: Span) -> None:
+        if backfills:
+            await session.execute(
+                "UPDATE backfills SET resume_at = tocsin_now() + $2::interval WHERE id = ANY ($1::bigint[])",
+                list(backfills),
+                timedelta(microseconds=pause),
+            )
 
     async def _step(self, session: Session, row: Record, now: Instant) -> int:
         step = next_step(

@@ -63,7 +63,10 @@ class HistoryStore:
         if self._archived is not None and table in TABLES:
             return await self._drop_archived(self._archived, TABLES[table], old, horizon)
         for day in old:
-            await self._drop(_partition(table, day), _patience(day, horizon))
+            try:
+                await self._drop(_partition(table, day), _patience(day, horizon))
+            except DatabaseError as error:  # something that is not ours depends on it; the others can go
+                _log.error("partition.not_dropped", table=table, day=str(day), error=str(error))
         if any(day < horizon for day in await self._days_of_strays(table)):
             await self._drop_strays(table, horizon)
         return len(old)
