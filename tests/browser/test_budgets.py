@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from playwright.sync_api import CDPSession, Page, Route, expect
+from playwright.sync_api import CDPSession, Page, expect
 
 from tests.browser.conftest import look
 from tests.browser.served import Served
@@ -81,7 +81,8 @@ def test_fifty_lanes_of_a_day_are_drawn_as_a_path_per_state_and_moved(
     logged_in: Page, served: Served
 ) -> None:
     page = logged_in
-    page.route("**/v1/timeline?*", _fifty_lanes)
+    lanes = _fifty_lanes()
+    page.route("**/v1/timeline?*", lambda asked: asked.fulfill(body=lanes, content_type="application/json"))
     look(page, served, "/fires?span=6h")
     expect(page.locator(".lanes svg g[data-job]")).to_have_count(LANES)
     drawn = page.evaluate(DRAW)
@@ -95,7 +96,7 @@ def test_fifty_lanes_of_a_day_are_drawn_as_a_path_per_state_and_moved(
 LANES, BANDS, STATES = 50, 240, 8
 
 
-def _fifty_lanes(route: Route) -> None:
+def _fifty_lanes() -> str:
     """A day of jobs that fire all the time, some of which fail now and then."""
     begin = datetime.now(UTC) - timedelta(hours=16)
     step = timedelta(days=1) / BANDS
@@ -116,14 +117,8 @@ def _fifty_lanes(route: Route) -> None:
         }
         for lane in range(LANES)
     ]
-    route.fulfill(
-        json={
-            "now": datetime.now(UTC).isoformat(),
-            "step_s": int(step.total_seconds()),
-            "lanes": lanes,
-            "next_cursor": None,
-        }
-    )
+    timeline = {"now": datetime.now(UTC).isoformat(), "step_s": int(step.total_seconds()), "lanes": lanes}
+    return json.dumps(timeline | {"next_cursor": None})
 
 
 DRAW = """async () => {
