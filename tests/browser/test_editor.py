@@ -139,9 +139,18 @@ def test_a_job_with_headers_and_a_secret_is_created_and_a_crowded_minute_is_left
     page.get_by_label("headers, a line each").fill("X-Team: billing\nX-Token: secret:token")
     page.get_by_label("credentials").select_option("bearer")
     page.get_by_label("token", exact=True).fill("secret:token")
+    page.get_by_label("what it is for").fill("the books of the month")
+    page.get_by_text("Times, priority, limits").click()
+    page.get_by_label("limit key").fill("vendor")
+    page.get_by_label("of it at once").fill("2")
+    page.get_by_label("wait before the first retry").fill("3s")
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", name="with-credentials")).to_be_visible()
-    target = api.get("/v1/jobs", name="with-credentials").json()["items"][0]["target"]
+    expect(page.locator(".facts")).to_contain_text("the books of the month")
+    (made,) = api.get("/v1/jobs", name="with-credentials").json()["items"]
+    assert (made["limit"]["key"], made["limit"]["max_parallel"]) == ("vendor", 2)
+    assert made["retry"]["initial_backoff"] == "3s"
+    target = made["target"]
     assert target["headers"] == {"X-Team": "billing", "X-Token": {"secret": "token"}}
     assert target["auth"] == {"kind": "bearer", "token": {"secret": "token"}}
 

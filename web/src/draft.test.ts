@@ -85,3 +85,27 @@ test("a timeout, a priority and a pause by itself are written where they were gi
   const job = { ...JOB, timeout: "1m30s", priority: 2, pause_after: 4 } as unknown as Job;
   assert.deepEqual(changesOf(job, bodyOf({ ...draftOf(job), pauseAfter: "" })), { pause_after: null });
 });
+
+test("a limit, a wait and a description are written as they were read, and a new job has only what was typed", () => {
+  const job = {
+    ...JOB,
+    description: "for the books",
+    retry: { max_attempts: 5, initial_backoff: "1s" },
+    start_within: 90,
+    limit: { key: "vendor", max_parallel: null, rate: 5, per: "1m" },
+  } as unknown as Job;
+  const draft = draftOf(job);
+  assert.deepEqual(changesOf(job, bodyOf(draft)), {});
+  assert.deepEqual(changesOf(job, bodyOf({ ...draft, limitParallel: "2", description: "" })), {
+    description: null,
+    limit: { key: "vendor", max_parallel: 2, rate: 5, per: "1m" },
+  });
+  assert.deepEqual(changesOf(job, bodyOf({ ...draft, limitKey: "", backoff: "2s" })), {
+    limit: null,
+    retry: { max_attempts: 5, initial_backoff: "2s" },
+  });
+  const fresh = { ...FRESH, kind: "noop" as const, limitKey: "vendor", limitParallel: "3" };
+  assert.deepEqual(newOf(fresh).limit, { key: "vendor", max_parallel: 3 });
+  assert.deepEqual(optionsOf(fresh).slice(-4), ["--limit-key", "vendor", "--limit-parallel", "3"]);
+  assert.equal("start_within" in newOf(fresh), false);
+});

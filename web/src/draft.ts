@@ -20,6 +20,7 @@ export const placeOf = (broker: Broker) => PLACES[broker] ?? "subject";
 
 export interface Draft {
   name: string;
+  description: string;
   when: When;
   every: string;
   cron: string;
@@ -58,11 +59,20 @@ export interface Draft {
   timeout: string;
   priority: string;
   pauseAfter: string;
+  /** The wait before the first retry. */
+  backoff: string;
+  startWithin: string;
+  /** A key that jobs share: so many of them at once, so many starts in a while. */
+  limitKey: string;
+  limitParallel: string;
+  limitRate: string;
+  limitPer: string;
 }
 
 export const local = Intl.DateTimeFormat().resolvedOptions().timeZone;
 export const FRESH: Draft = {
   name: "",
+  description: "",
   when: "cron",
   every: "5m",
   cron: "0 9 * * *",
@@ -95,6 +105,12 @@ export const FRESH: Draft = {
   timeout: "",
   priority: "5",
   pauseAfter: "",
+  backoff: "",
+  startWithin: "",
+  limitKey: "",
+  limitParallel: "",
+  limitRate: "",
+  limitPer: "",
 };
 
 export function scheduleOf(draft: Draft): unknown {
@@ -116,6 +132,7 @@ export function scheduleOf(draft: Draft): unknown {
 export function bodyOf(draft: Draft): Record<string, unknown> & { target: unknown } {
   return {
     name: draft.name || null,
+    description: draft.description.trim() || null,
     schedule: scheduleOf(draft),
     target: targetOf(draft),
     queue: draft.queue || "default",
@@ -123,12 +140,26 @@ export function bodyOf(draft: Draft): Record<string, unknown> & { target: unknow
       .split(",")
       .map((tag) => tag.trim())
       .filter(Boolean),
-    retry: { max_attempts: Number(draft.attempts) || 1 },
+    retry: {
+      max_attempts: Number(draft.attempts) || 1,
+      ...(draft.backoff.trim() ? { initial_backoff: draft.backoff.trim() } : {}),
+    },
     overlap: draft.overlap,
     misfire: draft.misfire,
     timeout: draft.timeout.trim() || null,
     priority: Number(draft.priority || FRESH.priority),
     pause_after: Number(draft.pauseAfter) || null,
+    start_within: draft.startWithin.trim() || null,
+    limit: limitOf(draft),
+  };
+}
+
+function limitOf({ limitKey, limitParallel, limitRate, limitPer }: Draft): unknown {
+  if (!limitKey.trim()) return null;
+  return {
+    key: limitKey.trim(),
+    ...(limitParallel ? { max_parallel: Number(limitParallel) } : {}),
+    ...(limitRate ? { rate: Number(limitRate), ...(limitPer.trim() ? { per: limitPer.trim() } : {}) } : {}),
   };
 }
 
@@ -202,6 +233,7 @@ export function optionsOf(draft: Draft): string[] {
   };
   return [
     ...option("name", draft.name),
+    ...option("description", draft.description.trim()),
     ...when,
     ...option("jitter", draft.jitter),
     ...what[draft.kind](),
@@ -213,8 +245,19 @@ export function optionsOf(draft: Draft): string[] {
     ...option("timeout", draft.timeout),
     ...option("priority", draft.priority, FRESH.priority),
     ...option("pause-after", draft.pauseAfter),
+    ...option("initial-backoff", draft.backoff.trim()),
+    ...option("start-within", draft.startWithin.trim()),
+    ...(limitOf(draft) ? limitOptions(draft) : []),
   ];
 }
+
+const limitOptions = ({ limitKey, limitParallel, limitRate, limitPer }: Draft) => [
+  "--limit-key",
+  limitKey.trim(),
+  ...(limitParallel ? ["--limit-parallel", limitParallel] : []),
+  ...(limitRate ? ["--limit-rate", limitRate] : []),
+  ...(limitRate && limitPer.trim() ? ["--limit-per", limitPer.trim()] : []),
+];
 
 /** Whether a header's value lies in a secret: no option of the command says that. */
 export const headersNameSecrets = (draft: Draft) =>
@@ -333,11 +376,22 @@ export function draftOf(job: Job): Draft {
     attempts: String(job.retry.max_attempts),
     overlap: job.overlap,
     misfire: job.misfire.policy,
-    timeout: typeof job.timeout === "number" ? `${job.timeout}s` : (job.timeout ?? ""),
+    timeout: span(job.timeout),
     priority: String(job.priority ?? FRESH.priority),
     pauseAfter: String(job.pause_after ?? ""),
+    description: job.description ?? "",
+    backoff: span(job.retry.initial_backoff),
+    startWithin: span(job.start_within),
+    limitKey: job.limit?.key ?? "",
+    limitParallel: String(job.limit?.max_parallel ?? ""),
+    limitRate: String(job.limit?.rate ?? ""),
+    limitPer: job.limit?.rate ? span(job.limit.per) : "",
   };
 }
+
+/** A length of time as a field shows it: the API writes some as seconds. */
+const span = (value: string | number | null | undefined) =>
+  typeof value === "number" ? `${value}s` : (value ?? "");
 
 /** A value as a field shows it: text as it is, anything else as JSON. Text that reads as JSON stays JSON. */
 function written(value: unknown): string {

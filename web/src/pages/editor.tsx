@@ -101,6 +101,15 @@ function Form({ job: loaded, copied }: { job: Job | null; copied: Job | null }) 
               onInput={(e) => set({ name: e.currentTarget.value })}
             />
           </Field>
+          <Field label="what it is for">
+            <textarea
+              rows={1}
+              value={draft.description}
+              maxLength={2000}
+              placeholder="nothing is said"
+              onInput={(e) => set({ description: e.currentTarget.value })}
+            />
+          </Field>
           <fieldset>
             <legend>When</legend>
             <Switch words={WHENS} value={draft.when} choose={(when) => set({ when })} />

@@ -348,38 +348,53 @@ export function PolicyFields({ draft, set }: Omit<Parts, "problem">) {
   );
 }
 
+const RARE = ["timeout", "priority", "pauseAfter", "startWithin", "limitKey"] as const;
+
 /** What is rarely changed. It is open where something of it was. */
 function MorePolicies({ draft, set }: Omit<Parts, "problem">) {
-  const [open] = useState(Boolean(draft.timeout || draft.pauseAfter) || draft.priority !== FRESH.priority);
+  const [open] = useState(RARE.some((name) => draft[name] !== FRESH[name]));
+  const number = (
+    label: string,
+    name: "priority" | "pauseAfter" | "limitParallel" | "limitRate",
+    least: number,
+    hint = "",
+  ) => (
+    <Field label={label}>
+      <input
+        type="number"
+        min={least}
+        value={draft[name]}
+        placeholder={hint}
+        onInput={(e) => set({ [name]: e.currentTarget.value })}
+      />
+    </Field>
+  );
+  const text = (
+    label: string,
+    name: "timeout" | "backoff" | "startWithin" | "limitKey" | "limitPer",
+    hint: string,
+  ) => (
+    <Field label={label}>
+      <input value={draft[name]} placeholder={hint} onInput={(e) => set({ [name]: e.currentTarget.value })} />
+    </Field>
+  );
   return (
     <details class="more" open={open}>
-      <summary>Timeout, priority, pause by itself</summary>
+      <summary>Times, priority, limits, pause by itself</summary>
       <div class="row">
-        <Field label="an attempt may take">
-          <input
-            value={draft.timeout}
-            placeholder="30s"
-            onInput={(e) => set({ timeout: e.currentTarget.value })}
-          />
-        </Field>
-        <Field label="priority, 0 is the most urgent">
-          <input
-            type="number"
-            min={0}
-            max={9}
-            value={draft.priority}
-            onInput={(e) => set({ priority: e.currentTarget.value })}
-          />
-        </Field>
-        <Field label="pause after failures in a row">
-          <input
-            type="number"
-            min={1}
-            value={draft.pauseAfter}
-            placeholder="never"
-            onInput={(e) => set({ pauseAfter: e.currentTarget.value })}
-          />
-        </Field>
+        {text("an attempt may take", "timeout", "30s")}
+        {text("wait before the first retry", "backoff", "1s")}
+        {text("expire if not started within", "startWithin", "never")}
+      </div>
+      <div class="row">
+        {number("priority, 0 is the most urgent", "priority", 0)}
+        {number("pause after failures in a row", "pauseAfter", 1, "never")}
+      </div>
+      <div class="row">
+        {text("limit key, shared by jobs", "limitKey", "vendor")}
+        {number("of it at once, at most", "limitParallel", 1, "any number")}
+        {number("starts of it, at most", "limitRate", 1, "any number")}
+        {text("in each", "limitPer", "1s")}
       </div>
     </details>
   );
