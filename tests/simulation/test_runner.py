@@ -161,6 +161,32 @@ def test_an_error_around_a_call_ends_the_attempt_and_frees_its_place(point: str)
     play(story, Failpoints.from_text(f"{point}=error"))
 
 
+def test_a_target_whose_host_cannot_be_told_keeps_no_other_claim_of_its_batch_from_running() -> None:
+    class Strange(Calls):
+        """Chokes on one target, whatever it is asked about it."""
+
+        def host(self, target: HttpTarget) -> tuple[str, int]:
+            if "strange" in target.url:
+                raise ZeroDivisionError
+            return super().host(target)
+
+        async def call(self, assignment: Assignment, target: Any, timeout: float) -> Outcome:
+            self.host(target)
+            return await super().call(assignment, target, timeout)
+
+    async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
+        strange = claim(1)
+        strange.target = msgspec.json.encode(HttpTarget("http://strange.example/")).decode()
+        runner.run([strange, claim(2)])
+        await spin()
+        assert settled.verdicts == [(1, Verdict.FAILED)]
+        assert [one.token for one in runner.claims()] == [2]
+        calls.answers[2].set_result(SUCCEEDED)
+        await spin()
+
+    play(story, calls=Strange())
+
+
 def test_a_call_that_never_answers_ends_at_its_timeout() -> None:
     async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
         runner.run([claim(1)])

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.workshop import Workshop, play
+from tocsin.domain.errors import Unreadable
 from tocsin.domain.outcome import Outcome, Verdict
 from tocsin.failpoints import Failpoints
 from tocsin.telemetry import Telemetry
@@ -73,5 +74,25 @@ def test_a_reason_that_cannot_be_stored_is_told_in_other_words(url: str) -> None
         [row] = await shop.plain.fetch("SELECT state, reason FROM history")
         assert row["state"] == "skipped"
         assert "could not be stored" in row["reason"]
+
+    play(url, story)
+
+
+def test_an_end_is_written_although_its_job_cannot_be_paused_for_it(url: str) -> None:
+    async def cannot(*_: object) -> bool:
+        raise Unreadable("this version cannot use the schedule")
+
+    async def story(shop: Workshop) -> None:
+        await shop.once()
+        worker = shop.worker(1)
+        settler = Settler(
+            worker.settling, shop.time.clock, Telemetry(), Failpoints(), node_id=1, pause_gone=cannot
+        )
+        [claim] = await shop.claim(worker)
+        gone = Outcome(Verdict.REJECTED, "the target answered 410", gone=True)
+        settler.put(Settlement(claim, gone, shop.time.now()))
+        await settler.run_once(shop.time.now())
+        [row] = await shop.plain.fetch("SELECT state, reason FROM history")
+        assert tuple(row) == ("dead", "the target answered 410")
 
     play(url, story)

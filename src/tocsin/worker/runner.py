@@ -149,7 +149,7 @@ class Runner:
                     succeeded.append(claim)
                 else:
                     self._settler.put(Settlement(claim, outcome, now))
-            elif (host := self._callers[work.route].host(work.target)) is None or self._lines.enter(host):
+            elif (host := self._host_of(work)) is None or self._lines.enter(host):
                 self._call_out(claim, host)
             else:
                 waiting.append(claim)
@@ -160,6 +160,14 @@ class Runner:
         if waiting:
             self.line_keeper.serve()
         self._tell_places()
+
+    def _host_of(self, work: Work) -> Host | None:
+        """Where a call goes to. What cannot be found out ends the attempt when the call is made, and concerns
+        no other claim of the batch."""
+        try:
+            return self._callers[work.route].host(work.target)
+        except Exception:  # noqa: BLE001 - see above
+            return None
 
     def _call_out(self, claim: Claim, host: Host | None) -> None:
         task = asyncio.create_task(self._attempt(claim))

@@ -238,12 +238,17 @@ class Settler:
         `deaths` are of this batch, by job: history does not have them yet."""
         claim = settlement.claim
         deaths[claim.job_id] += 1
-        if settlement.outcome.gone:
-            await self._pause(settlement)
-        elif claim.work.policies.pause_after is not None:
-            error = settlement.outcome.error or "no error was told"
-            if await self._pause_failing(claim, error, deaths[claim.job_id]):
-                _log.warning("job.paused_failing", execution=execution_text(claim.key))
+        try:
+            if settlement.outcome.gone:
+                await self._pause(settlement)
+            elif claim.work.policies.pause_after is not None:
+                error = settlement.outcome.error or "no error was told"
+                if await self._pause_failing(claim, error, deaths[claim.job_id]):
+                    _log.warning("job.paused_failing", execution=execution_text(claim.key))
+        except (Unavailable, OwnershipLost):
+            raise
+        except Exception as failed:  # noqa: BLE001 - its end is written down all the same
+            _log.error("settler.cannot_pause", execution=execution_text(claim.key), exc_info=failed)
 
     async def _pause(self, settlement: Settlement) -> None:
         """Pause the job before its execution ends, while the claim still proves that the answer counts."""
