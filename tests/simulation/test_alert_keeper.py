@@ -11,6 +11,7 @@ from tests.support.postgres import Cluster
 from tocsin.domain.alert_channel import AlertChannel
 from tocsin.domain.alert_rule import (
     AlertRule,
+    ArchiveFailing,
     ClockTrouble,
     DeadLetters,
     DeadMansSwitch,
@@ -396,6 +397,22 @@ def test_a_limit_that_is_near_and_a_day_without_a_partition_are_found(url: str) 
         await engine.time.advance_to(NOON + 60 * DAY)  # and nobody made a day since
         days = {"history/missing", "audit/missing", "attempt_logs/missing"}
         assert await watched.groups(PartitionTrouble(), fleet=True) == days
+
+    play(url, NOON, story)
+
+
+def test_an_archive_that_fails_is_found_and_when_it_works_again_it_is_not(url: str) -> None:
+    async def story(engine: Engine) -> None:
+        watched = Watched(engine)
+        await watched.begin()
+        failing = ArchiveFailing(at_least=2)
+        failed = "UPDATE archives SET failures = $1, trouble = 'No space left on device'"
+        await engine.database.execute(
+            "INSERT INTO archives (name, day, round, part, edition) VALUES ('history', '2026-01-01', 0, 0, 1)"
+        )
+        for failures, groups in ((0, set()), (1, set()), (2, {"history"}), (0, set())):
+            await engine.database.execute(failed, failures)
+            assert await watched.groups(failing, fleet=True) == groups
 
     play(url, NOON, story)
 

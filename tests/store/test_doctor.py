@@ -105,6 +105,10 @@ SITUATIONS: dict[str, Sequence[str]] = {
     "missing_partitions": [
         *HEALTHY, "DO $$ BEGIN EXECUTE 'DROP TABLE ' || to_char((tocsin_now() AT TIME ZONE 'UTC')::date + 1, '\"history_\"YYYYMMDD'); END $$",
     ],
+    "failing_archive": [
+        *HEALTHY, ("INSERT INTO archives (name, day, round, part, edition, failures, trouble)"
+        " VALUES ('history', '2026-11-01', 0, 0, 1, 3, 'the archive cannot be written: No space left on device')"),
+    ],
     "undropped_partitions": [
         *HEALTHY, "CREATE TABLE history_20200101 PARTITION OF history FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')",
     ],

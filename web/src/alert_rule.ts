@@ -53,6 +53,11 @@ export const KINDS: Record<string, Kind> = {
   },
   clock: { words: "the database's clock is set", settings: [WINDOW("15m")], ofFleet: true },
   partitions: { words: "a table has no room for tomorrow", settings: [], ofFleet: true },
+  archive_failing: {
+    words: "old days cannot be archived",
+    settings: [["at_least", "failures in a row", "3"]],
+    ofFleet: true,
+  },
   lease_churn: {
     words: "shards change hands too often",
     settings: [["times", "times each", "3"], WINDOW("10m")],

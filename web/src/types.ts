@@ -37,7 +37,7 @@ export interface AlertChannels {
 }
 
 export interface AlertRule {
-  watch: DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch;
+  watch: DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | ArchiveFailing | LeaseChurn | DeadMansSwitch;
   channels: Array<string>;
   scope: "fleet" | "tenant";
   lasting: string | number;
@@ -47,7 +47,7 @@ export interface AlertRule {
 }
 
 export interface AlertRuleView {
-  watch: DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch;
+  watch: DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | ArchiveFailing | LeaseChurn | DeadMansSwitch;
   channels: Array<string>;
   scope: "fleet" | "tenant";
   lasting: string | number;
@@ -83,6 +83,11 @@ export interface AlertView {
 export interface Alerts {
   broken: Array<Broken>;
   items: Array<AlertView>;
+}
+
+export interface ArchiveFailing {
+  kind: "archive_failing";
+  at_least: number;
 }
 
 export interface ArchivePage {

@@ -118,6 +118,13 @@ class PartitionTrouble(_Watch, frozen=True, tag="partitions"):
     of_fleet: ClassVar[bool] = True
 
 
+class ArchiveFailing(_Watch, frozen=True, tag="archive_failing"):
+    """A part of an old day could not be archived so often in a row: nothing is dropped meanwhile."""
+
+    of_fleet: ClassVar[bool] = True
+    at_least: Annotated[int, between(1, MAX_COUNT)] = 3
+
+
 class LeaseChurn(_Watch, frozen=True, tag="lease_churn"):
     """Shards changed hands within the window more often than so many times each, on average."""
 
@@ -143,6 +150,7 @@ Watch = (
     | PendingJobs
     | ClockTrouble
     | PartitionTrouble
+    | ArchiveFailing
     | LeaseChurn
     | DeadMansSwitch
 )

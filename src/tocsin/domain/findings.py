@@ -351,6 +351,15 @@ def missing_partitions(picture: Picture) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def failing_archive(picture: Picture) -> Iterator[Finding]:
+    if picture.unarchived:
+        yield Finding(
+            "failing_archive", "soon", "Old days cannot be archived, so they are not dropped: the disk fills up.",
+            [f"{one.table} of {one.day}, tried {one.failures} times: {one.trouble}" for one in picture.unarchived],
+            "tocsin archive list   # and look at the place that TOCSIN_ARCHIVE names: its disk, its rights",
+        )  # fmt: skip
+
+
 def undropped_partitions(picture: Picture) -> Iterator[Finding]:
     if picture.database.overdue_days:
         yield Finding(
@@ -418,7 +427,7 @@ FINDINGS: Final[tuple[Find, ...]] = (
     unserved_routes, paused_queues, suspended_tenants, full_workers, exploding_retries, resting_hosts, waits_for_newer,
     busy_limits, slow_database, late_queues, dead_letters, vanished_nodes, lease_churn, failing_parts, long_transaction,
     wrong_clock, uncertain_clock, older_than_the_schema, mixed_versions, few_connections, near_limits, little_disk,
-    missing_partitions, undropped_partitions, unused_slots, bloated_tables, unsafe_settings, open_wall,
+    missing_partitions, failing_archive, undropped_partitions, unused_slots, bloated_tables, unsafe_settings, open_wall,
 )  # fmt: skip
 
 

@@ -93,6 +93,15 @@ class Bloated(msgspec.Struct, frozen=True):
     live: int
 
 
+class Unarchived(msgspec.Struct, frozen=True):
+    """A part of a day that could not be archived, and how often that was tried."""
+
+    table: str
+    day: str
+    failures: int
+    trouble: str
+
+
 class DatabaseSeen(msgspec.Struct, frozen=True, kw_only=True):
     """The database."""
 
@@ -141,6 +150,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     near_limits: Sequence[NearLimit] = ()
     ended: Mapping[str, int] = {}
     """What ended within the last quarter of an hour, by state."""
+    unarchived: Sequence[Unarchived] = ()
+    """Parts of days that were tried twice or more."""
     history_days: int = 30
     row_security: str | None = None
     database: DatabaseSeen = DatabaseSeen()

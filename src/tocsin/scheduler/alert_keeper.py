@@ -16,6 +16,7 @@ import structlog
 
 from tocsin.clock import Clock
 from tocsin.domain.alert_rule import (
+    ArchiveFailing,
     ClockTrouble,
     DeadMansSwitch,
     LeaseChurn,
@@ -128,7 +129,7 @@ class AlertKeeper:
                 return self._clock_trouble(watch)
             case LeaseChurn():
                 return await self._churn(watch, now)
-            case PendingJobs() | PartitionTrouble():
+            case PendingJobs() | PartitionTrouble() | ArchiveFailing():
                 key = (watch, None if tenants is None else tuple(tenants))
                 at, found = self._slow.get(key, (now - DAY, []))
                 if abs(now - at) >= _SLOW:

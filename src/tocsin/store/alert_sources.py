@@ -13,6 +13,7 @@ import msgspec
 
 from tocsin.db.pool import Database, Record
 from tocsin.domain.alert_rule import (
+    ArchiveFailing,
     DeadLetters,
     DidNotRun,
     FailuresInARow,
@@ -80,8 +81,8 @@ class AlertSources:
                 return await self.hosts(watch, tenants, now)
             case PendingJobs():
                 return await self.pending(watch, tenants)
-            case PartitionTrouble():
-                return await self.partitions(now)
+            case PartitionTrouble() | ArchiveFailing():
+                return await self._days(watch, now)
         return []
 
     async def dead_letters(self, watch: DeadLetters, tenants: Tenants, now: Instant) -> list[Found]:
@@ -277,6 +278,9 @@ class AlertSources:
                 )
         return found
 
+    async def _days(self, watch: PartitionTrouble | ArchiveFailing, now: Instant) -> list[Found]:
+        return await (self.unarchived(watch) if isinstance(watch, ArchiveFailing) else self.partitions(now))
+
     async def partitions(self, now: Instant) -> list[Found]:
         """Tables without a partition for tomorrow, or with rows where no day is."""
         tomorrow = to_datetime(now).date() + timedelta(days=1)
@@ -292,6 +296,20 @@ class AlertSources:
             if row["strays"]:
                 words = f"rows of {table} lie in its default partition"
                 found.append((FLEET, Finding(f"{table}/strays", words, {"table": table})))
+        return found
+
+    async def unarchived(self, watch: ArchiveFailing) -> list[Found]:
+        """Tables with a day that cannot be archived."""
+        rows = await self._database.fetch(
+            "SELECT DISTINCT ON (name) name, day, failures, trouble FROM archives WHERE failures >= $1 ORDER BY name, day",
+            watch.at_least,
+        )
+        found = []
+        for row in rows:
+            day, failures = str(row["day"]), row["failures"]
+            words = f"{row['name']} of {day} cannot be archived, tried {failures} times: {row['trouble']}"
+            detail = {"table": row["name"], "day": day, "failures": failures}
+            found.append((FLEET, Finding(row["name"], words, detail)))
         return found
 
     async def epochs(self) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from tocsin.domain.picture import (
     RemoteWorkers,
     Session,
     Slot,
+    Unarchived,
 )
 from tocsin.store.standing import database_standing
 from tocsin.store.statements import sql
@@ -85,6 +86,7 @@ class PictureStore:
             "lanes": [_lane(row, now) for row in lanes],
             "remote_workers": _read(trouble["remote_workers"], RemoteWorkers),
             "paused": _read(trouble["paused"], Paused),
+            "unarchived": _read(trouble["unarchived"], Unarchived),
             "suspended": trouble["suspended"],
             "near_limits": _read(trouble["near_limits"], NearLimit),
             "ended": msgspec.json.decode(trouble["ended"] or "{}"),

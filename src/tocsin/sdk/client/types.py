@@ -49,7 +49,7 @@ class AlertChannels(TypedDict):
 class AlertRule(TypedDict):
     """What to watch, and how to tell of it."""
 
-    watch: "DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch"
+    watch: "DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | ArchiveFailing | LeaseChurn | DeadMansSwitch"
     channels: "list[str]"
     scope: "NotRequired[Literal['fleet', 'tenant']]"
     lasting: "NotRequired[str | float]"
@@ -61,7 +61,7 @@ class AlertRule(TypedDict):
 class AlertRuleView(TypedDict):
     """A rule. `beat_at` is the minute of a dead man's switch's latest beat, `withheld` why there is none now."""
 
-    watch: "DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | LeaseChurn | DeadMansSwitch"
+    watch: "DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | ArchiveFailing | LeaseChurn | DeadMansSwitch"
     channels: "list[str]"
     scope: "NotRequired[Literal['fleet', 'tenant']]"
     lasting: "NotRequired[str | float]"
@@ -103,6 +103,13 @@ class Alerts(TypedDict):
 
     broken: "NotRequired[list[Broken]]"
     items: "list[AlertView]"
+
+
+class ArchiveFailing(TypedDict):
+    """A part of an old day could not be archived so often in a row: nothing is dropped meanwhile."""
+
+    kind: "Literal['archive_failing']"
+    at_least: "NotRequired[int]"
 
 
 class ArchivePage(TypedDict):

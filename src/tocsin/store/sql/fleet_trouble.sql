@@ -1,5 +1,6 @@
 -- What may be wrong with the fleet's work: claims that nobody took back, paused queues, suspended tenants,
--- limits that are near, what ended lately. Pending jobs are counted for limits of up to $2.
+-- limits that are near, what ended lately, what cannot be archived. Pending jobs are counted for limits of up
+-- to $2.
 -- Caller: PictureStore._fleet.
 -- Locks: nothing.
 -- Index: executions_deadline, tallies_pkey, jobs_pending; the rest is small.
@@ -28,4 +29,7 @@ SELECT (SELECT max(number) FROM migrations) AS migration,
             WHERE tenant_id = 0 AND step_s = 10 AND bucket > tocsin_now() - interval '15 minutes' GROUP BY 1) AS e) AS ended,
        (SELECT json_agg(r) FROM (
             SELECT DISTINCT tenant_id, queues, tasks FROM workers
-            WHERE state = 'active' AND seen_at >= tocsin_now() - 3 * lease LIMIT 1000) AS r) AS remote_workers
+            WHERE state = 'active' AND seen_at >= tocsin_now() - 3 * lease LIMIT 1000) AS r) AS remote_workers,
+       (SELECT json_agg(a) FROM (
+            SELECT name AS table, day, failures, coalesce(trouble, '') AS trouble FROM archives
+            WHERE failures > 1 ORDER BY day LIMIT 5) AS a) AS unarchived
