@@ -25,6 +25,7 @@ import msgspec
 import uvloop
 
 from bench.installation import installation
+from bench.message_steps import message_steps
 from bench.peer_steps import peer_steps
 from bench.peers import PEERS
 from bench.plots import draw
@@ -44,6 +45,7 @@ def all_steps(sizes: Sizes, peers: Sequence[str], only: str) -> list[Step]:
     steps = [
         *our_steps(sizes),
         *task_steps(sizes),
+        *message_steps(sizes),
         *peer_steps(sizes, peers, lambda name: PEERS[name].measures),
     ]
     whats = list(dict.fromkeys(step.what for step in steps))

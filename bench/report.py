@@ -28,6 +28,7 @@ SECTIONS: Mapping[str, str] = {
     "i": "HTTP fires",
     "j": "Failover",
     "k": "Tasks: functions in workers of users",
+    "l": "Messages to brokers",
 }
 
 

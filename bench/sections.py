@@ -62,6 +62,7 @@ class Sizes(msgspec.Struct, frozen=True):
     tasks: int = 50_000
     task_herd: int = 10_000
     enqueued: int = 100_000
+    messages: int = 20_000
 
 
 QUICK = Sizes(
@@ -83,6 +84,7 @@ QUICK = Sizes(
     tasks=1000,
     task_herd=500,
     enqueued=1000,
+    messages=1000,
 )
 
 

@@ -24,6 +24,8 @@ import pytest
 from tests.support.processes import free_port
 
 ROOT = Path(__file__).parents[2]
+KILLS = int(os.environ.get("TEST_BROKER_KILLS", "1"))
+"""How often a broker that takes seconds to start is killed under load."""
 
 
 def binary(name: str) -> str:
@@ -206,6 +208,8 @@ class Kafka(Server):
             "listener.name.tls.ssl.keystore.location": self.directory / "server.pem",
             "log.dirs": self.directory / "messages",
             "log.cleaner.enable": "false",
+            "broker.session.timeout.ms": 1000,  # for which a node that was killed is not let in again
+            "broker.heartbeat.interval.ms": 200,
             "num.network.threads": 1,
             "num.io.threads": 2,
             "offsets.topic.replication.factor": 1,

@@ -1,6 +1,7 @@
 """Messages to a real Kafka. It takes seconds to start, so the tests here share one, and have a topic each."""
 
 import asyncio
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 
 from tests.acceptance.certificates import Authority
 from tests.engines.brokers import PASSWORD, KafkaKind
-from tests.engines.servers import Kafka
+from tests.engines.servers import KILLS, Kafka
 from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.connection import BrokerTls
 from tocsin.domain.message_target import KafkaTarget
@@ -214,20 +215,25 @@ def test_killed_under_load_it_loses_nothing_and_what_waited_is_written_once(
 ) -> None:
     async def scenario() -> tuple[list[Any], int, list[Any]]:
         attempts = kind.attempts(server, in_flight=200)
-        calls = [
-            asyncio.create_task(attempts.until_taken(kind.target(n, topic, f"k{n % 5}"), n))
-            for n in range(1, 501)
-        ]
-        while not any(call.done() for call in calls):
-            await asyncio.sleep(0.002)
-        await asyncio.to_thread(server.kill)
-        elsewhere = kind.attempts(server)
-        away = [await elsewhere.call(kind.target("x", topic), 900 + n) for n in range(TRIP_AFTER + 1)]
-        starting = asyncio.create_task(asyncio.to_thread(server.start))
-        calls += [
-            asyncio.create_task(attempts.until_taken(kind.target(n, topic), n)) for n in range(501, 551)
-        ]
-        await starting
+        numbers = iter(range(1, 1_000_000))
+        calls: list[asyncio.Task[int]] = []
+
+        def send(count: int) -> list[asyncio.Task[int]]:
+            return [
+                asyncio.create_task(attempts.until_taken(kind.target(n, topic, f"k{n % 5}"), n))
+                for n in itertools.islice(numbers, count)
+            ]
+
+        for _ in range(KILLS):
+            calls += (load := send(500))
+            while not any(call.done() for call in load):
+                await asyncio.sleep(0.002)
+            await asyncio.to_thread(server.kill)
+            elsewhere = kind.attempts(server)
+            away = [await elsewhere.call(kind.target("x", topic), 10**6 + n) for n in range(TRIP_AFTER + 1)]
+            starting = asyncio.create_task(asyncio.to_thread(server.start))
+            calls += send(50)
+            await starting
         await asyncio.gather(*calls)
         await attempts.caller.close()
         return away, len(calls), await kind.received(server, topic)

@@ -1,6 +1,7 @@
 """Messages to a real RabbitMQ. It takes seconds to start, so the tests of this file share one."""
 
 import asyncio
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.engines.brokers import PASSWORD, RabbitKind
-from tests.engines.servers import Rabbit
+from tests.engines.servers import KILLS, Rabbit
 from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.message_target import RabbitTarget
 from tocsin.domain.outcome import Outcome, Verdict
@@ -137,14 +138,24 @@ def test_killed_under_load_it_loses_nothing(kind: RabbitKind, server: Rabbit) ->
     async def scenario() -> tuple[Any, int, list[Any]]:
         await kind.make_stream(server)
         attempts = kind.attempts(server, in_flight=200)
-        calls = [asyncio.create_task(attempts.until_taken(kind.target(n), n)) for n in range(1, 301)]
-        while not any(call.done() for call in calls):
-            await asyncio.sleep(0.005)
-        await asyncio.to_thread(server.kill)
-        away = await kind.attempts(server).call(kind.target("x"), 999)
-        starting = asyncio.create_task(asyncio.to_thread(server.start))
-        calls += [asyncio.create_task(attempts.until_taken(kind.target(n), n)) for n in range(301, 351)]
-        await starting
+        numbers = iter(range(1, 1_000_000))
+        calls: list[asyncio.Task[int]] = []
+
+        def send(count: int) -> list[asyncio.Task[int]]:
+            return [
+                asyncio.create_task(attempts.until_taken(kind.target(n), n))
+                for n in itertools.islice(numbers, count)
+            ]
+
+        for _ in range(KILLS):
+            calls += (load := send(300))
+            while not any(call.done() for call in load):
+                await asyncio.sleep(0.005)
+            await asyncio.to_thread(server.kill)
+            away = await kind.attempts(server).call(kind.target("x"), 10**6)
+            starting = asyncio.create_task(asyncio.to_thread(server.start))
+            calls += send(50)
+            await starting
         await asyncio.gather(*calls)
         await attempts.caller.close()
         return away, len(calls), await kind.received(server)
