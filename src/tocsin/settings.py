@@ -178,6 +178,7 @@ def shown(settings: Settings) -> list[Shown]:
     for name in Settings.__struct_fields__:
         value = getattr(settings, name)
         text = ", ".join(value) if isinstance(value, tuple) else str(value)
+        text = text.lower() if isinstance(value, bool) else text
         words = None if value in (None, "", ()) else "set" if name in _SECRET else text
         found.append(Shown(_PREFIX + name.upper(), words, value == getattr(defaults, name)))
     return found

@@ -3,6 +3,8 @@ wrong."""
 
 import json
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,10 +20,14 @@ from tests.support.api import ADMIN_KEY, RealApi, fleet
 from tests.support.commands import every_command
 from tests.support.postgres import Cluster
 from tests.support.processes import free_port
+from tocsin.cli import contents
 from tocsin.cli.cells import cell
+from tocsin.cli.contents import ENTRIES
+from tocsin.cli.jobs import TARGETS
 from tocsin.cli.main import cli
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text
 from tocsin.domain.shard import DEFAULT_SHARDS
+from tocsin.domain.target import KINDS
 
 NO_ID = UUID("01900000-0000-7000-8000-000000000000")
 NO_JOB = job_text(NO_ID)
@@ -101,6 +107,34 @@ def test_the_commands_that_were_promised_are_there() -> None:
         "serve", "api", "scheduler", "worker", "migrate", "jobs create", "jobs list", "jobs show", "jobs cancel",
         "jobs pause", "jobs resume", "jobs run", "executions list", "executions show",
     } <= known  # fmt: skip
+
+
+def test_the_list_of_commands_is_whole_and_imports_none_of_them() -> None:
+    shown = CliRunner().invoke(cli, ["--help"], terminal_width=80).output.splitlines()
+    for name, entry in ENTRIES.items():
+        assert f"  {name:<14}  {entry.words}" in shown, "too long for a line"
+    modules = {path.stem for path in Path(contents.__file__).parent.glob("*.py")}
+    assert {entry.module for entry in ENTRIES.values()} <= modules
+    asked = "import sys; from tocsin.cli.main import cli; cli(['--help'], standalone_mode=False); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert not {f"tocsin.cli.{entry.module}" for entry in ENTRIES.values()} & loaded
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(p, id=" ".join(p)) for p, c in every_command() if isinstance(c, click.Group)]
+)
+def test_no_help_is_cut(path: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(cli, [*path, "--help"], terminal_width=80).output
+    assert "..." not in shown.replace("[ARGS]...", "")
+
+
+def test_jobs_are_listed_by_every_kind_of_target() -> None:
+    assert TARGETS == KINDS
+
+
+def test_a_command_that_there_is_not_is_told_with_what_was_meant(tocsin: Terminal) -> None:
+    assert "Did you mean jobs?" in tocsin("job", "list").output
 
 
 def test_the_version_is_told() -> None:

@@ -7,6 +7,7 @@ from typing import Any, BinaryIO, Final
 import click
 
 from tocsin.cli.client import Client
+from tocsin.cli.groups import Group
 from tocsin.cli.show import api_command, fields, line, rows, say, table
 from tocsin.domain.alert_channel import KINDS
 
@@ -17,7 +18,7 @@ _WATCHES: Final = (
 _QUIET: Final = re.compile(r"(\d\d:\d\d)-(\d\d:\d\d)(?:@(\S+))?")
 
 
-@click.group()
+@click.group(cls=Group)
 def alerts() -> None:
     """See what is wrong, and choose who is told of it.
 

@@ -9,6 +9,7 @@ import click
 from tocsin.archive.objects import check_archive, check_extra
 from tocsin.archive.work import Check, Part, Place, perform
 from tocsin.cli.client import Client
+from tocsin.cli.groups import Group
 from tocsin.cli.show import api_command, line, rows, table
 from tocsin.domain.errors import Refused, Unavailable
 
@@ -41,7 +42,7 @@ def day_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-@click.group()
+@click.group(cls=Group)
 def archive() -> None:
     """See which days are in the archive, and check their files. For operators.
 

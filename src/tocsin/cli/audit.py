@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from tocsin.cli.client import Client, connect
+from tocsin.cli.groups import Group
 from tocsin.cli.show import api_command, table
 
 _PAGE = 500
@@ -30,7 +31,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group()
+@click.group(cls=Group)
 def audit() -> None:
     """See who changed what. An operator sees all tenants, or one with --tenant.
 

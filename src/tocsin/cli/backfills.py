@@ -6,6 +6,7 @@ from typing import Any, Final
 import click
 
 from tocsin.cli.client import ApiError, Client
+from tocsin.cli.groups import Group
 from tocsin.cli.lookup import job_id
 from tocsin.cli.progress import progress
 from tocsin.cli.show import api_command, fields, line, rows, table, watched_command
@@ -29,7 +30,7 @@ _TABLE = table(
 _follow = click.option("--follow", is_flag=True, help="Wait until it is over, with a progress bar.")
 
 
-@click.group()
+@click.group(cls=Group)
 def backfills() -> None:
     """Run the fire times of a past range.
 

@@ -6,10 +6,11 @@ from typing import Any, BinaryIO
 import click
 
 from tocsin.cli.client import Client
+from tocsin.cli.groups import Group
 from tocsin.cli.show import api_command, line, rows, say
 
 
-@click.group()
+@click.group(cls=Group)
 def calendars() -> None:
     """Keep calendars of ranges in which jobs do not fire.
 

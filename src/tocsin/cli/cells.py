@@ -12,21 +12,22 @@ COLOURS: Final = {
     "paused": "yellow", "skipped": "yellow", "expired": "yellow", "dead": "red", "cancelled": "magenta",
     "completed": "green", "draining": "yellow", "gone": "red", "suspended": "yellow",
 }  # fmt: skip
-_TIME_ENDINGS: Final = ("_at", "_until", "from", "to")
+_TIME_ENDINGS: Final = ("_at", "_until", "from", "to", "since")
 _STATES: Final = ("state", "final_state", "verdict")
 # What a target answered may hold anything; a terminal must not act on it. Line breaks are harmless.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
-def cell(name: str, value: Any, now: datetime | None = None) -> Cell:
-    """A value under the name of its field. With a `now`, times say how far off they are."""
+def cell(name: str, value: Any, now: datetime | None = None, *, brief: bool = False) -> Cell:
+    """A value under the name of its field. With a `now`, times say how far off they are; brief ones leave out
+    fractions, the zone and today's date."""
     if value is None:
         return Cell("–", "dim")
     if name in _STATES and isinstance(value, str):
         return Cell(harmless(value), COLOURS.get(value, ""))
     if name.endswith(_TIME_ENDINGS) and isinstance(value, str):
-        return Cell(_time(value, now))
+        return Cell(moment_text(value, now, brief=brief))
     return Cell(harmless(words(value)))
 
 
@@ -75,7 +76,8 @@ def _inner(value: Any) -> str:
     return f"({words(value)})" if isinstance(value, Mapping | list) and value else words(value)
 
 
-def _time(text: str, now: datetime | None) -> str:
+def moment_text(text: str, now: datetime | None, *, brief: bool = False) -> str:
+    """An instant in the zone of the terminal."""
     try:
         moment = datetime.fromisoformat(text)
         local = moment.astimezone()
@@ -84,4 +86,8 @@ def _time(text: str, now: datetime | None) -> str:
     shown = local.isoformat(sep=" ", timespec="milliseconds" if local.microsecond else "seconds")
     if now is None or moment.tzinfo is None:
         return shown
+    if brief:
+        shown = (
+            f"{local:%H:%M:%S}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M:%S}"
+        )
     return f"{shown} ({distance(moment.astimezone(UTC), now)})"

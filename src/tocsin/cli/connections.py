@@ -6,13 +6,14 @@ from typing import Any, BinaryIO
 import click
 
 from tocsin.cli.client import Client
+from tocsin.cli.groups import Group
 from tocsin.cli.show import api_command, line, rows, say
 from tocsin.domain.connection import BROKERS, MECHANISMS
 
 _FIELDS = ("kind", "addresses", "tls", "username", "password", "version", "updated_at")
 
 
-@click.group()
+@click.group(cls=Group)
 def connections() -> None:
     """Keep connections to brokers, which message targets name.
 

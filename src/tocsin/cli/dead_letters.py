@@ -6,6 +6,7 @@ import click
 
 from tocsin.cli.client import Client
 from tocsin.cli.executions import FILTERS, id_of, show_executions
+from tocsin.cli.groups import Group
 from tocsin.cli.operations import HOW, begin
 from tocsin.cli.schedule_options import with_options
 from tocsin.cli.show import api_command, line, rows, watched_command
@@ -21,7 +22,7 @@ _matching = with_options(
 )
 
 
-@click.group("dead-letters")
+@click.group("dead-letters", cls=Group)
 def dead_letters() -> None:
     """Look at executions that failed for good, replay them, give them up.
 

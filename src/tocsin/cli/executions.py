@@ -6,6 +6,7 @@ from typing import Any, Final
 import click
 
 from tocsin.cli.client import Client
+from tocsin.cli.groups import Group
 from tocsin.cli.log_follow import follow_logs
 from tocsin.cli.lookup import job_id
 from tocsin.cli.schedule_options import with_options
@@ -41,7 +42,7 @@ FILTERS = with_options(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def executions() -> None:
     """Look at firings of jobs, cancel, retry or run them again.
 

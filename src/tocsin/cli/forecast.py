@@ -1,9 +1,11 @@
 """`tocsin forecast`: the load to come."""
 
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
 
+from tocsin.cli.cells import moment_text
 from tocsin.cli.client import Client
 from tocsin.cli.show import api_command, line, rows
 
@@ -28,8 +30,11 @@ def _shown(answer: Any) -> None:
     fires = [a + b for a, b in zip(answer["expected"], answer["one_offs"], strict=True)]
     most = max([1, *fires])
     line("".join(_BARS[min(8, -(-round(8 * number) // most))] for number in map(round, fires)))
+    now, number = datetime.now(UTC), round(sum(fires))
+    begin = moment_text(answer["at"][0], now, brief=True)
     line(
-        f"{round(sum(fires))} fires from {answer['at'][0]}, {round(most)} at most within {answer['step_s'] // 60} min"
+        f"{number:,} {'fire' if number == 1 else 'fires'} from {begin} on, at most {round(most):,} within"
+        f" {answer['step_s'] // 60} min"
     )
     peaks = [
         {
@@ -39,8 +44,10 @@ def _shown(answer: Any) -> None:
         }
         for peak in answer["peaks"]
     ]
-    rows([("PEAK", "peak_at"), ("FIRES", "fires"), ("NAME", "name")], peaks)
-    line(f"free: {', '.join(answer['free'][:5])}")
+    if peaks:
+        rows([("PEAK", "peak_at"), ("FIRES", "fires"), ("NAME", "name")], peaks)
+    free = [datetime.fromisoformat(one).astimezone() for one in answer["free"][:5]]
+    line(f"free minutes: {', '.join(f'{one:%H:%M}' for one in free) or 'none'}")
     if answer["age_s"] is not None:
         line(f"recurring jobs as of {answer['age_s']} s ago", "dim")
     if answer["capped"]:

@@ -9,6 +9,7 @@ from tocsin.archive.tables import TABLES
 from tocsin.archive.work import Query, Told, perform
 from tocsin.cli.archive import day_options, files, part_of, place_of, place_options
 from tocsin.cli.client import Client, connect
+from tocsin.cli.groups import Group
 from tocsin.cli.show import api_command, line, rows
 from tocsin.domain.errors import Refused, Unavailable
 
@@ -17,7 +18,7 @@ _MOST_SHOWN = 1000
 _SECONDS = 3600.0
 
 
-@click.group()
+@click.group(cls=Group)
 def history() -> None:
     """Export what ended, or ask the archive in SQL.
 

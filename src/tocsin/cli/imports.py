@@ -12,6 +12,7 @@ from typing import Any, Final, TextIO
 import click
 
 from tocsin.cli.client import ApiError, Client
+from tocsin.cli.groups import Group
 from tocsin.cli.importing.commands import Commands
 from tocsin.cli.importing.reading import Found, Left, Reading, Unfit, left_of
 from tocsin.cli.local_preview import preview_of
@@ -34,7 +35,7 @@ _OPTIONS: Final[tuple[Decorator, ...]] = (
 )
 
 
-@click.group("import")
+@click.group("import", cls=Group)
 def import_() -> None:
     """Take over jobs of other schedulers.
 

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from tocsin.cli.client import Client
+from tocsin.cli.groups import Group
 from tocsin.cli.show import api_command, fields, line, say, table
 from tocsin.domain.keys import Scope
 
@@ -16,7 +17,7 @@ _TABLE = table(
 )  # fmt: skip
 
 
-@click.group()
+@click.group(cls=Group)
 def keys() -> None:
     """Make, list, rotate and revoke API keys. With --tenant, those of one tenant.
 

@@ -4,68 +4,58 @@ A command is imported when it is called for: a person who lists jobs does not wa
 """
 
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
 from typing import Final
 
 import click
+from click.shell_completion import CompletionItem
 
 import tocsin
+from tocsin.cli.contents import ENTRIES, SECTIONS
 
-_COMMANDS: Final = {
-    "processes": ("serve", "api", "engine", "scheduler", "worker", "migrate"),
-    "jobs": ("jobs",),
-    "preview": ("preview",),
-    "imports": ("import",),
-    "completion": ("completion",),
-    "plan": ("plan", "apply", "export", "schema"),
-    "trial": ("try",),
-    "executions": ("executions",),
-    "operations": ("operations",),
-    "backfills": ("backfills",),
-    "queues": ("queues",),
-    "calendars": ("calendars",),
-    "connections": ("connections",),
-    "alerts": ("alerts",),
-    "secrets": ("secrets", "webhook-secret"),
-    "dead_letters": ("dead-letters",),
-    "tenants": ("tenants",),
-    "keys": ("keys",),
-    "whoami": ("whoami",),
-    "audit": ("audit",),
-    "archive": ("archive",),
-    "history": ("history",),
-    "fleet": ("shards", "nodes", "system"),
-    "doctor": ("doctor",),
-    "workers": ("workers",),
-    "tasks": ("tasks",),
-    "stats": ("stats", "tallies"),
-    "top": ("top",),
-    "forecast": ("forecast",),
-    "dashboard": ("dashboard",),
-    "bench": ("bench",),
-    "conformance": ("conformance",),
-    "sandbox": ("sandbox",),
-    "outbox": ("outbox",),
-}
-"""What each module of this folder has for the user."""
-_HOMES: Final = {command: module for module, commands in _COMMANDS.items() for command in commands}
+_COLUMN: Final = max(map(len, ENTRIES))
 
 
 class LateCommands(click.Group):
-    """A group that finds its commands by their names, and imports them then."""
+    """A group that finds its commands by their names, and imports them then. What it has, it knows without
+    importing any."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted((*super().list_commands(ctx), *_HOMES))
+        return sorted((*super().list_commands(ctx), *ENTRIES))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        home = _HOMES.get(cmd_name)
-        if home is None:
+        entry = ENTRIES.get(cmd_name)
+        if entry is None:
             return super().get_command(ctx, cmd_name)
         word = cmd_name.replace("-", "_")
         name = f"{word}_" if iskeyword(word) else word
-        command: click.Command = getattr(import_module(f"tocsin.cli.{home}"), name)
+        command: click.Command = getattr(import_module(f"tocsin.cli.{entry.module}"), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0]
+        if word not in ENTRIES and not word.startswith("-"):
+            near = get_close_matches(word, ENTRIES, 3)
+            meant = f" Did you mean {' or '.join(near)}?" if near else ""
+            ctx.fail(f"No such command {word!r}.{meant}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        for heading, entries in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(entry.name.ljust(_COLUMN), entry.words) for entry in entries])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        own = [
+            CompletionItem(entry.name, help=entry.words)
+            for entry in ENTRIES.values()
+            if entry.name.startswith(incomplete)
+        ]
+        return [*own, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 @click.group(

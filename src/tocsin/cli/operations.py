@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 
 from tocsin.cli.client import ApiError, Client
+from tocsin.cli.groups import Group
 from tocsin.cli.lookup import job_id
 from tocsin.cli.progress import progress
 from tocsin.cli.schedule_options import with_options
@@ -39,7 +40,7 @@ HOW: Callable[..., Any] = with_options(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def operations() -> None:
     """Act on all that match, or on many.
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from tocsin.cli.groups import Group
 from tocsin.domain.errors import TocsinError
 from tocsin.sdk.client.sync import Client
 from tocsin.sdk.outbox import Relay
@@ -19,7 +20,7 @@ _DSN = click.option(
 _LONGEST_PAUSE = 30.0
 
 
-@click.group()
+@click.group(cls=Group)
 def outbox() -> None:
     """Enqueue in the transactions of a database that is not Tocsin's.
 

@@ -5,12 +5,13 @@ from typing import Any
 import click
 
 from tocsin.cli.client import Client
+from tocsin.cli.groups import Group
 from tocsin.cli.show import api_command, line, rows, watched_command
 
 _group = click.option("--all-tenants", is_flag=True, help="The queues of all tenants; for operators' keys.")
 
 
-@click.group()
+@click.group(cls=Group)
 def queues() -> None:
     """Look at queues, hold them, let them go on.
 

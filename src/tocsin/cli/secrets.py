@@ -7,6 +7,7 @@ from typing import Any, Final, TextIO
 import click
 
 from tocsin.cli.client import Client
+from tocsin.cli.groups import Group
 from tocsin.cli.progress import progress
 from tocsin.cli.show import api_command, line, rows, say, table
 
@@ -14,7 +15,7 @@ from tocsin.cli.show import api_command, line, rows, say, table
 _PASSES: Final = 3
 
 
-@click.group()
+@click.group(cls=Group)
 def secrets() -> None:
     """Keep values that targets name and nobody can read back.
 
@@ -107,7 +108,7 @@ def _resealed(total: Any) -> None:
     rows(columns, total["unopened"])
 
 
-@click.group("webhook-secret")
+@click.group("webhook-secret", cls=Group)
 def webhook_secret() -> None:
     """See and replace the secret that requests are signed with.
 

@@ -113,7 +113,10 @@ def rows(columns: Sequence[tuple[str, str]], items: Sequence[Any]) -> None:
         return
     now = datetime.now(UTC)
     terminal = sys.stdout.isatty()
-    cells = [[_shown(cell(field, item.get(field), now), terminal) for _, field in columns] for item in items]
+    cells = [
+        [_shown(cell(field, item.get(field), now, brief=terminal), terminal) for _, field in columns]
+        for item in items
+    ]
     free = [heading in _FREE for heading, _ in columns]
     lines = layout([heading for heading, _ in columns], cells, free, _width() if terminal else None)
     for pieces in lines:

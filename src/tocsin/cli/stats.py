@@ -6,6 +6,7 @@ from typing import Any, Final
 import click
 
 from tocsin.cli.client import Client
+from tocsin.cli.groups import Group
 from tocsin.cli.show import api_command, line, rows, watched_command
 
 _HOUR: Final = timedelta(hours=1)
@@ -18,7 +19,7 @@ def stats(client: Client) -> tuple[Any, Any]:
     return client.get("stats", "summary"), _shown
 
 
-@click.group()
+@click.group(cls=Group)
 def tallies() -> None:
     """Tend the counts behind the plots.
 

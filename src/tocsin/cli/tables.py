@@ -1,7 +1,7 @@
 """Tables of text that fit into a width. Pure: cells in, lines out.
 
-Columns keep their width while there is room. Then free text is wrapped, down to a few words a line; then
-every wide column is folded. Nothing is cut off: what does not fit goes on in the next line.
+Columns keep their width while there is room. Then free text gets narrower, down to a few words a line; then
+every wide column. Nothing is cut off: what does not fit goes on in the next line, if possible after a space.
 """
 
 import unicodedata
@@ -34,9 +34,9 @@ def layout(
     ]
     if width is not None:
         _shrink(widths, free, width)
-    lines = _row([Cell(heading, "bold") for heading in headings], widths, free)
+    lines = _row([Cell(heading, "bold") for heading in headings], widths)
     for row in cells:
-        lines += _row(row, widths, free)
+        lines += _row(row, widths)
     return lines
 
 
@@ -88,13 +88,8 @@ def _shrink(widths: list[int], free: Sequence[bool], width: int) -> None:
             over -= 1
 
 
-def _row(cells: Sequence[Cell], widths: Sequence[int], free: Sequence[bool]) -> list[list[Cell]]:
-    columns = [
-        wrapped(cell.text, width)
-        if text
-        else [part for one in cell.text.split("\n") for part in _folded(one, width)]
-        for cell, width, text in zip(cells, widths, free, strict=True)
-    ]
+def _row(cells: Sequence[Cell], widths: Sequence[int]) -> list[list[Cell]]:
+    columns = [wrapped(cell.text, width) for cell, width in zip(cells, widths, strict=True)]
     lines = []
     for at in range(max(map(len, columns))):
         pieces: list[Cell] = []

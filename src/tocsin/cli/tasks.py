@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
+from tocsin.cli.groups import Group
 from tocsin.cli.served_tasks import list_tasks
 from tocsin.domain.errors import TocsinError
 from tocsin.sdk.command import COMMANDS, Command, Option, obey
 
 
-@click.group()
+@click.group(cls=Group)
 def tasks() -> None:
     """Run functions of your own.
 

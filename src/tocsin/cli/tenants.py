@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from tocsin.cli.client import Client
+from tocsin.cli.groups import Group
 from tocsin.cli.show import api_command, fields, say, table
 
 _TABLE = table(
@@ -37,7 +38,7 @@ def _limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group()
+@click.group(cls=Group)
 def tenants() -> None:
     """Create tenants, weigh, limit, suspend, resume and delete them, bind logins to them.
 

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from tocsin.cli.client import Client
+from tocsin.cli.groups import Group
 from tocsin.cli.show import api_command, fields, table, watched_command
 
 _TABLE = table(
@@ -15,7 +16,7 @@ _TABLE = table(
 )  # fmt: skip
 
 
-@click.group()
+@click.group(cls=Group)
 def workers() -> None:
     """Look at remote workers, and ask them to end.
 
