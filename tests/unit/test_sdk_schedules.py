@@ -94,8 +94,8 @@ def test_without_a_revision_nothing_that_exists_is_changed_or_removed(
             return declared(counts={})
 
     monkeypatch.setattr(App, "client", property(lambda _: Client()))
-    assert declare(shop(), {"revision": None, "dry_run": False}) == 0
-    assert declare(shop(), {"revision": 5, "dry_run": True}) == 0
+    assert declare(shop(), {"revision": None, "dry_run": False, "json": False}) == 0
+    assert declare(shop(), {"revision": 5, "dry_run": True, "json": False}) == 0
     assert [(one["owner"], one["revision"], one["update"], one["prune"], one["dry_run"]) for one in sent] == [
         ("shop", None, False, False, False), ("shop", 5, True, True, True),
     ]  # fmt: skip

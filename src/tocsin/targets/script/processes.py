@@ -59,13 +59,17 @@ def _kill(pid: int, parent: int, signum: signal.Signals) -> bool:
 
 def _files(pid: int) -> int:
     """What the kernel holds for the files of a sandbox. Its `/tmp` is seen through its first process, which
-    has the machine's own until the sandbox is set up."""
+    has the machine's own until the sandbox is set up: so what is counted is the very directory that was
+    found to be another one."""
     for first in children_of(pid):
-        there = _PROC / str(first) / "root" / "tmp"
         with contextlib.suppress(OSError):
-            if there.stat().st_dev != Path("/tmp").stat().st_dev:  # noqa: S108 - the machine's own
-                room = os.statvfs(there)
-                return (room.f_files - room.f_ffree) * _BYTES_PER_FILE
+            there = os.open(_PROC / str(first) / "root" / "tmp", os.O_PATH | os.O_DIRECTORY)
+            try:
+                if os.fstat(there).st_dev != Path("/tmp").stat().st_dev:  # noqa: S108 - the machine's own
+                    room = os.statvfs(there)
+                    return (room.f_files - room.f_ffree) * _BYTES_PER_FILE
+            finally:
+                os.close(there)
     return 0
 
 
