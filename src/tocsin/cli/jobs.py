@@ -15,7 +15,19 @@ from tocsin.cli.show import api_command, fields, fires, rows, table, watched_com
 from tocsin.domain.job_order import SORTS
 
 _TRIES: Final = 5
-TARGETS: Final = ("http", "noop", "task", "script", "grpc", "nats", "rabbitmq", "redis", "sqs", "smtp")
+TARGETS: Final = (
+    "http",
+    "noop",
+    "task",
+    "script",
+    "grpc",
+    "kafka",
+    "nats",
+    "rabbitmq",
+    "redis",
+    "sqs",
+    "smtp",
+)
 """As in `domain.target`, which takes longer to load than a whole call."""
 _TABLE = table(
     [
