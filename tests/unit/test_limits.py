@@ -36,6 +36,7 @@ def test_a_tenants_own_limits_win_over_the_defaults_and_the_rest_stays() -> None
 
 def test_every_limit_has_a_default_in_the_settings() -> None:
     given = {f"limit_{name}": number for number, name in enumerate(TenantLimits.__struct_fields__, 1)}
+    given["history_days"] = given.pop("limit_history_days")
     assert msgspec.structs.asdict(Settings(**given).tenant_limits) == {
         name: number for number, name in enumerate(TenantLimits.__struct_fields__, 1)
     }

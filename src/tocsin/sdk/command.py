@@ -104,7 +104,7 @@ SERVE: Final = Command(
 def declare(app: App, options: Mapping[str, Any]) -> int:
     """Declare the schedules of an app: recurring jobs are created, changed and cancelled as its code says."""
     declared = app.declare(options["revision"], dry_run=options["dry_run"])
-    if options["json"]:
+    if options.get("json"):
         print(msgspec.json.format(msgspec.json.encode(declared)).decode())  # noqa: T201 - a command speaks to its terminal
         return 1 if declared["counts"].get("refused") else 0
     for line in plan_words(declared):
