@@ -186,7 +186,9 @@ class TestRealProcesses:
                 settings = {"name": "bus", "kind": kind.name, "addresses": [server.address]}
                 assert api.post("/v1/connections", settings).status == 201
                 assert api.post("/v1/connections/bus/test").json()["reached"] is True
-                sent = _load(api, server, kind)
+                trial = api.post("/v1/targets/test", {"target": _target(kind)}).json()
+                assert (trial["verdict"], bool(trial["detail"])) == ("succeeded", True)
+                sent = 1 + _load(api, server, kind)
         finally:
             messages = asyncio.run(kind.received(server))
             server.stop()
@@ -196,12 +198,15 @@ class TestRealProcesses:
             assert set(found.values()) == {1}
 
 
+def _target(kind: Kind) -> dict[str, Any]:
+    where = {"subject": "due.orders"} if kind.name == "nats" else {"stream": "due"}
+    return {"kind": kind.name, "connection": "bus", "body": "x", **where}
+
+
 def _load(api: Any, server: Server, kind: Kind) -> int:
     """Jobs that are due at once, around three deaths of the broker. Ends when every one has succeeded."""
     retry = {"max_attempts": 100, "initial_backoff": 0.1, "max_backoff": 0.3}
-    where = {"subject": "due.orders"} if kind.name == "nats" else {"stream": "due"}
-    target = {"kind": kind.name, "connection": "bus", "body": "x", **where}
-    job = {"schedule": {"now": True}, "target": target, "retry": retry}
+    job = {"schedule": {"now": True}, "target": _target(kind), "retry": retry}
     sent = 0
     for _ in range(3):
         assert api.post("/v1/jobs:batch", [job] * 200).status == 200
