@@ -146,12 +146,14 @@ class KafkaKind(Kind):
     def target(self, body: Any = None, where: str = "due", key: str | None = "customer-7") -> MessageTarget:
         return KafkaTarget(connection="bus", topic=where, key=key, headers={"colour": "red"}, body=body)
 
-    async def make_stream(self, server: Server, name: str = "due", partitions: int = 3, **more: Any) -> None:
+    async def make_stream(
+        self, server: Server, name: str = "due", partitions: int = 3, replicas: int = 1, **more: Any
+    ) -> None:
         admin = AIOKafkaAdminClient(bootstrap_servers=server.address)
         await admin.start()
         try:
             settings = {key.replace("_", "."): str(value) for key, value in more.items()}
-            await admin.create_topics([NewTopic(name, partitions, 1, topic_configs=settings)])
+            await admin.create_topics([NewTopic(name, partitions, replicas, topic_configs=settings)])
         finally:
             await admin.close()
 

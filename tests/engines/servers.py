@@ -24,6 +24,8 @@ import pytest
 from tests.support.processes import free_port
 
 ROOT = Path(__file__).parents[2]
+CLUSTERS = bool(os.environ.get("TEST_BROKER_CLUSTERS"))
+"""Whether brokers of several nodes are tested, too: minutes, and a gigabyte of memory."""
 KILLS = int(os.environ.get("TEST_BROKER_KILLS", "1"))
 """How often a broker that takes seconds to start is killed under load."""
 
@@ -139,13 +141,15 @@ class Kafka(Server):
     """A Kafka of one node, broker and controller in one process, with four listeners: plain, with a login, by
     TLS under the name `localhost`, and its own."""
 
-    def __init__(self, certificate: str = "") -> None:
+    def __init__(self, certificate: str = "", own_ports: Sequence[int] = (), number: int = 1) -> None:
+        """The certificate with its key; in a cluster, the ports of all nodes' own listeners."""
         jars = Path(os.environ.get("TEST_KAFKA", ROOT / ".engines" / "kafka"))
         if not any(jars.glob("kafka_*.jar")) or shutil.which("java") is None:
             pytest.skip("no Kafka: `make engines` fetches it (needs java and mvn)")
         self._jars = f"{jars}/*"
         self._certificate = certificate
-        self.login_port, self.tls_port, self._own_port = free_port(), free_port(), free_port()
+        self.login_port, self.tls_port = free_port(), free_port()
+        self._own_ports, self._number = own_ports or [free_port()], number
         super().__init__()
 
     def command(self) -> Sequence[str]:
@@ -186,13 +190,14 @@ class Kafka(Server):
             "LOGIN": f"127.0.0.1:{self.login_port}",
             **({"TLS": f"localhost:{self.tls_port}"} if self._certificate else {}),
         }
-        own = f"127.0.0.1:{self._own_port}"
+        own = f"127.0.0.1:{self._own_ports[self._number - 1]}"
+        voters = [f"{number}@127.0.0.1:{port}" for number, port in enumerate(self._own_ports, 1)]
         (self.directory / "server.pem").write_text(self._certificate)
         login = "org.apache.kafka.common.security"
         return {
             "process.roles": "broker,controller",
-            "node.id": 1,
-            "controller.quorum.voters": f"1@{own}",
+            "node.id": self._number,
+            "controller.quorum.voters": ",".join(voters),
             "controller.listener.names": "OWN",
             "inter.broker.listener.name": "PLAIN",
             "listeners": ",".join(
