@@ -13,7 +13,7 @@ from tests.browser.served import Served
 # address after.
 Steps = dict[str, Any]
 PAGES: dict[str, Steps] = {
-    "/": {"press": ["6h"], "is": {"span": "6h"}},
+    "/": {"choose": {"queue": "addressed"}, "press": ["6h"], "is": {"span": "6h", "queue": "addressed"}},
     "/fires": {
         "fill": {"name contains …": "a", "queue": "default", "tag": "none"},
         "choose": {"kind": "recurring"},
@@ -55,6 +55,7 @@ def test_filters_sorts_spans_and_the_zone_survive_reload_back_and_a_copied_addre
     logged_in: Page, served: Served, browser: Browser, administrator: StorageState
 ) -> None:
     page = logged_in
+    served.api.wait_for(served.api.create(schedule={"now": True}, queue="addressed"), "succeeded")
     other = browser.new_context(timezone_id=ZONE, storage_state=administrator)
     elsewhere = other.new_page()
     for path, steps in PAGES.items():

@@ -103,7 +103,7 @@ function Form({ job: loaded, copied }: { job: Job | null; copied: Job | null }) 
           </Field>
           <Field label="what it is for">
             <textarea
-              rows={1}
+              rows={2}
               value={draft.description}
               maxLength={2000}
               placeholder="nothing is said"

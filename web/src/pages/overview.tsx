@@ -3,12 +3,14 @@ import { query } from "../api.ts";
 import { dismiss, isDismissed, recall } from "../dismissed.ts";
 import { useData } from "../hooks.ts";
 import { justNow } from "../live.ts";
+import { Choose } from "../parts/filters.tsx";
 import { Mark, Time } from "../parts/marks.tsx";
 import { Part } from "../parts/notices.tsx";
+import { useQueues } from "../parts/qualified.tsx";
 import { MOST_COMING } from "../plots/ahead.ts";
 import { FUTURE_SHARE, HistoryPlot } from "../plots/history.tsx";
 import { LatePlot } from "../plots/late.tsx";
-import { address, alter, linked, place } from "../router.ts";
+import { address, alter, linked, param, place } from "../router.ts";
 import { count, duration, now } from "../time.ts";
 import type { ComingFires, ExecutionPage, Forecast, LagMap, Need, Series, Summary } from "../types.ts";
 import { FirstRun } from "./first_run.tsx";
@@ -29,10 +31,11 @@ export function Overview() {
   const spanMs = SPANS[span] ?? 900_000;
   const summary = useData<Summary>("/stats/summary");
   const from = new Date(Math.floor((now() - spanMs) / 60_000) * 60_000).toISOString();
-  const series = useData<Series>(`/stats/series${query({ from })}`);
-  const late = useData<LagMap>(`/stats/lag${query({ from })}`, true, LATE_MS);
+  const queue = param("queue") || undefined;
+  const series = useData<Series>(`/stats/series${query({ from, queue })}`);
+  const late = useData<LagMap>(`/stats/lag${query({ from, queue })}`, true, LATE_MS);
   const upcoming = useData<ComingFires>(`/upcoming${query({ limit: MOST_COMING })}`);
-  const foreseen = useData<Forecast>(`/forecast${query(comingRange(spanMs))}`, true, LATE_MS);
+  const foreseen = useData<Forecast>(`/forecast${query({ ...comingRange(spanMs), queue })}`, true, LATE_MS);
   const empty = summary.data && nothingYet(summary.data) && upcoming.data?.items.length === 0;
   return (
     <>
@@ -41,7 +44,8 @@ export function Overview() {
       <Part of={summary}>{(data) => <Tiles summary={data} />}</Part>
       <section class="card">
         <div class="head wrap">
-          <h2>Past, now and coming</h2>
+          <h2 class="grow">Past, now and coming</h2>
+          <Choose name="queue" label="queue" options={useQueues()} otherwise="all" names />
           <div class="switch" role="group" aria-label="How far back">
             {Object.keys(SPANS).map((name) => (
               <button
@@ -59,7 +63,7 @@ export function Overview() {
           {(data) => (
             <HistoryPlot
               series={data}
-              coming={upcoming.data?.items ?? []}
+              coming={queue ? null : (upcoming.data?.items ?? [])}
               forecast={foreseen.data}
               spanMs={spanMs}
             />
@@ -81,7 +85,7 @@ export function Overview() {
         </section>
       </div>
       <section class="card">
-        <h2>How late executions started</h2>
+        <h2>How late executions started{queue && ` in ${queue}`}</h2>
         <Part of={late}>{(data) => <LatePlot map={data} spanMs={spanMs} />}</Part>
       </section>
     </>
@@ -132,7 +136,7 @@ function Tiles({ summary }: { summary: Summary }) {
       <Tile
         name="Due"
         value={count(due.count, due.capped)}
-        note={due.oldest_ms === null ? "nothing waits" : `oldest ${duration(due.oldest_ms)}`}
+        note={waitingFor(summary)}
         href={address("/executions", { state: "queued" })}
         bad={(due.oldest_ms ?? 0) > 5000}
       />
@@ -151,6 +155,13 @@ function Tiles({ summary }: { summary: Summary }) {
       />
     </div>
   );
+}
+
+/** How long the oldest waits; and that somebody wants it to, where queues are paused. */
+function waitingFor({ due, paused }: Summary): string {
+  if (due.oldest_ms === null) return "nothing waits";
+  const queues = paused.queues === 1 ? ", a queue is paused" : `, ${count(paused.queues)} queues are paused`;
+  return `oldest ${duration(due.oldest_ms)}${paused.queues ? queues : ""}`;
 }
 
 export function Tile({

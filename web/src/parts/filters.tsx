@@ -31,21 +31,25 @@ interface ChooseProps {
   options: string[];
   /** What the list shows while nothing is chosen. */
   otherwise?: string;
+  /** Whether the options are names that people gave: shown as they are. */
+  names?: boolean;
 }
 
-export function Choose({ name, label, options, otherwise = "any" }: ChooseProps) {
+export function Choose({ name, label, options, otherwise = "any", names = false }: ChooseProps) {
+  const chosen = place.value.query.get(name) ?? "";
+  const all = !chosen || options.includes(chosen) ? options : [chosen, ...options];
   return (
     <select
       aria-label={label}
-      value={place.value.query.get(name) ?? ""}
+      value={chosen}
       onChange={(event) => alter({ [name]: event.currentTarget.value || undefined })}
     >
       <option value="">
         {label}: {otherwise}
       </option>
-      {options.map((option) => (
+      {all.map((option) => (
         <option key={option} value={option}>
-          {option.replaceAll("_", " ")}
+          {names ? option : option.replaceAll("_", " ")}
         </option>
       ))}
     </select>

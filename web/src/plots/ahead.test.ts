@@ -47,3 +47,10 @@ test("without a forecast the next fire of each job is all that is known", () => 
 test("nothing is foreseen for what is over", () => {
   assert.deepEqual(ahead([], forecast(12), T + 60 * SECOND, 5 * SECOND), []);
 });
+
+test("where single fires are not known, the forecast begins now", () => {
+  assert.deepEqual(ahead(null, forecast(12), T + 30 * SECOND, 5 * SECOND), [
+    { at: T + 30 * SECOND, ms: 30 * SECOND, number: 1 },
+  ]);
+  assert.deepEqual(ahead(null, null, T, 5 * SECOND), []);
+});

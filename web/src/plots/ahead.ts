@@ -14,12 +14,14 @@ const PLANNED_MS = 30_000;
 /** How many coming fires are asked for. */
 export const MOST_COMING = 200;
 
+/** Without single fires, which know no queue, there is the forecast from now on. */
 export function ahead(
-  coming: ComingFire[],
+  coming: ComingFire[] | null,
   forecast: Forecast | null,
   now: number,
   stepMs: number,
 ): Stretch[] {
+  if (!coming) return forecast ? foreseen(forecast, stepMs, now) : [];
   if (!forecast) return counted(coming, stepMs);
   const last = coming.length < MOST_COMING ? Number.POSITIVE_INFINITY : Date.parse(coming.at(-1)!.at);
   const edge = Math.ceil(Math.min(now + PLANNED_MS, last) / stepMs) * stepMs;

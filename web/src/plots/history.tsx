@@ -34,7 +34,7 @@ export function useWidth(): [RefObject<HTMLDivElement | null>, number] {
 
 interface Props {
   series: Series;
-  coming: ComingFire[];
+  coming: ComingFire[] | null;
   forecast: Forecast | null;
   spanMs: number;
 }
@@ -213,8 +213,8 @@ function Legend({ shown, step }: { shown: Bucket | null; step: number }) {
   );
 }
 
-function summaryOf(items: Bucket[], coming: ComingFire[]): string {
+function summaryOf(items: Bucket[], coming: ComingFire[] | null): string {
   const ended = items.reduce((sum, bucket) => sum + total(bucket), 0);
   const dead = items.reduce((sum, bucket) => sum + bucket.dead, 0);
-  return `${count(ended)} executions ended, ${count(dead)} of them dead; ${count(coming.length)} are expected`;
+  return `${count(ended)} executions ended, ${count(dead)} of them dead${coming ? `; ${count(coming.length)} are expected` : ""}`;
 }

@@ -76,5 +76,5 @@ function summaryOf(map: LagMap): string {
   if (!all) return "Nothing started in this time.";
   const second = map.bounds_ms.findIndex((bound) => bound >= 1000);
   const late = all - sums.slice(0, second + 1).reduce((sum, one) => sum + one, 0);
-  return `${count(all)} starts, ${late ? `${count(late)} of them` : "none"} more than a second late`;
+  return `${count(all)} ${all === 1 ? "start" : "starts"}, ${late ? `${count(late)} of them` : "none"} more than a second late`;
 }
