@@ -76,11 +76,16 @@ def parse_instant(text: str, field: str) -> Instant:
     return instant
 
 
-@lru_cache(maxsize=1024)
 def format_instant(instant: Instant) -> str:
-    """RFC 3339 in UTC; whole seconds stay short, anything finer shows microseconds. Remembered, because what
-    is due at one instant comes in crowds."""
-    return to_datetime(instant).isoformat()[: -len("+00:00")] + "Z"
+    """RFC 3339 in UTC; whole seconds stay short, anything finer shows microseconds."""
+    second, finer = divmod(instant, SECOND)
+    return f"{_format_second(second)}.{finer:06}Z" if finer else f"{_format_second(second)}Z"
+
+
+@lru_cache(maxsize=1024)
+def _format_second(second: int) -> str:
+    """Remembered, because what happens in one second comes in crowds."""
+    return to_datetime(second * SECOND).isoformat()[: -len("+00:00")]
 
 
 def parse_span(value: str | float, field: str) -> Span:

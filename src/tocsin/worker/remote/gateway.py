@@ -239,15 +239,20 @@ class Gateway:
     async def _find(self, session: Session, refs: Sequence[Ref]) -> dict[Ref, Claim]:
         """Claims by their names, as far as they are the tenant's and still held."""
         now = self._clock.now()
-        known = [claim for ref in refs if (claim := self._held.get(ref)) is not None]
-        known = [claim for claim in known if claim.tenant_id == session.tenant_id]
-        self._held.add(known, now)
-        found = await self._holding.find([ref for ref in refs if self._held.get(ref) is None])
+        known: dict[Ref, Claim] = {}
+        unknown: list[Ref] = []
+        for ref in refs:
+            if (claim := self._held.get(ref)) is None:
+                unknown.append(ref)
+            elif claim.tenant_id == session.tenant_id:
+                known[ref] = claim
+                self._held.heard(ref, now)
+        found = await self._holding.find(unknown)
         found = [claim for claim in found if claim.tenant_id == session.tenant_id]
         for claim in found:
             claim.worker_id = session.worker_id
         self._held.add_foreign(found, now)
-        return {ref_of(claim): claim for claim in (*known, *found)}
+        return known | {ref_of(claim): claim for claim in found}
 
     async def _log(self, logged: Sequence[tuple[Claim, Sequence[LogLine]]]) -> None:
         lines = [Logged(claim.key, claim.attempt, claim.token, some) for claim, some in logged]

@@ -31,6 +31,10 @@ class HeldClaims:
         """A claim that is known here."""
         return self._claims.get(ref)
 
+    def heard(self, ref: Ref, now: Instant) -> None:
+        """A worker said that it has a claim that is known here."""
+        self._heard_at[ref] = now
+
     def foreign(self, claim: Claim) -> bool:
         """Whether another gateway handed it out, and has its slot."""
         return ref_of(claim) in self._foreign

@@ -33,34 +33,54 @@ class Told(NamedTuple):
     written: TaskSettlement
 
 
+class _Request:
+    """Settlements that came together: `done` when the last of them is written. A future for each would cost
+    as much as all that is done with them."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.lost: set[Ref] = set()
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def hear(self, ref: Ref, *, lost: bool) -> None:
+        """One is written, or was lost before."""
+        self.left -= 1
+        if lost:
+            self.lost.add(ref)
+        if self.left == 0 and not self.done.done():
+            self.done.set_result(None)
+
+
 class RemoteSettler(Settler):
     """A settler that can be waited for."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
-        self._answers: dict[Ref, asyncio.Future[bool]] = {}
+        self._waiting: dict[Ref, list[_Request]] = {}
         self._lost: set[Ref] = set()
 
     async def settle(self, settlements: Sequence[Settlement]) -> set[Ref]:
         """Write these down. Returns which of the claims had been lost before."""
-        answers = {}
-        for settlement in settlements:
-            ref = ref_of(settlement.claim)
-            if ref not in self._answers:  # else an earlier try is on its way, and its answer is this one's
-                self._answers[ref] = asyncio.get_running_loop().create_future()
+        by_ref = {ref_of(settlement.claim): settlement for settlement in settlements}
+        if not by_ref:
+            return set()
+        request = _Request(len(by_ref))
+        for ref, settlement in by_ref.items():
+            if (others := self._waiting.get(ref)) is not None:
+                others.append(request)  # an earlier try is on its way, and its answer is this one's
+            else:
+                self._waiting[ref] = [request]
                 self.put(settlement)
-            answers[ref] = self._answers[ref]
-        kept = await asyncio.gather(*(asyncio.shield(answer) for answer in answers.values()))
-        return {ref for ref, ok in zip(answers, kept, strict=True) if not ok}
+        await request.done
+        return request.lost
 
     async def run_once(self, now: Instant) -> Report:
         """Write one batch, and tell those that wait for it."""
         report = await super().run_once(now)
         unwritten = {ref_of(claim) for claim in self.claims()}
-        for ref in [ref for ref in self._answers if ref not in unwritten]:
-            answer = self._answers.pop(ref)
-            if not answer.done():
-                answer.set_result(ref not in self._lost)
+        for ref in [ref for ref in self._waiting if ref not in unwritten]:
+            for request in self._waiting.pop(ref):
+                request.hear(ref, lost=ref in self._lost)
         self._lost.clear()  # nobody waits to hear of the others
         return report
 
@@ -88,11 +108,11 @@ def settlement_of(told: Told, now: Instant) -> Settlement:
 
 def outcome_of(written: TaskSettlement) -> Outcome:
     """The outcome of an attempt that was made."""
-    verdict = Verdict(written.verdict)
-    if verdict is Verdict.SUCCEEDED:
+    if written.verdict == "succeeded":
         if written.result is None:
             return SUCCEEDED
-        return Outcome(verdict, result=storable(written.result))
+        return Outcome(Verdict.SUCCEEDED, result=storable(written.result))
+    verdict = Verdict(written.verdict)
     if verdict is Verdict.SKIPPED:
         return Outcome(verdict, error=_words(written) or "its task found nothing to do")
     error = written.error or TaskError("Error", written.reason or "no error was told")
