@@ -210,6 +210,17 @@ def test_a_stray_thread_says_where_it_is() -> None:
     runner.close()
 
 
+def test_tasks_that_wait_for_each_other_all_have_a_thread_again_and_again() -> None:
+    ends, together = Ends(), threading.Barrier(8)
+    runner = ThreadRunner(Shared(), ends.take, ends.ended)
+    meet = App("meeting").task(name="meeting.meet")(lambda: together.wait(60))
+    for _ in range(20):
+        for _ in range(8):
+            runner.start(attempt_of(meet))
+        assert {ends.next().verdict for _ in range(8)} == {"succeeded"}
+    runner.close()
+
+
 def test_what_went_back_is_not_run_by_a_thread_that_comes_to_it_later() -> None:
     hand, ends, attempt = Hand(1), Ends(), attempt_of(cook, dish="soup")
     hand.hold(attempt)

@@ -9,10 +9,12 @@ import httpx2
 import msgspec
 import pytest
 
-from tocsin import App, Client, Handle, TaskFailed
+from tocsin import App, Client, Handle, Refused, Retry, TaskFailed
 from tocsin.domain.protocol import TaskClaim, TaskSettlement
-from tocsin.sdk.outcomes import Rejected, failed
+from tocsin.sdk.depends import Shared
+from tocsin.sdk.outcomes import Cancelled, Rejected, failed
 from tocsin.sdk.worker.attempt import Attempt
+from tocsin.sdk.worker.runners import AsyncRunner, ThreadRunner
 from tocsin.sdk.worker.telling import TRACES_A_SECOND, Telling
 
 NOON = "2030-01-31T12:00:00Z"
@@ -125,3 +127,62 @@ def test_a_result_that_nobody_wants_is_not_kept() -> None:
     quiet = shop.task(keep_result=False, name="shop.quiet")(lambda: "large")
     assert (quiet.kept("large"), quiet.having(priority=1).kept("large")) == (None, None)
     assert (add.kept(3), quiet()) == (3, "large")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"queue": "Big Queue"}, "a queue name has"),
+        ({"priority": 12}, "priority lies between"),
+        ({"timeout": "soon"}, "is not a duration"),
+        ({"retry": Retry(max_attempts=0)}, "max_attempts"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_where_the_task_is_written(
+    options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(Refused, match=words):
+        App("wrong").task(name="wrong.one", **options)(lambda: None)
+
+
+def test_a_trace_begins_with_the_users_own_code_and_a_waiting_coroutine_says_where_it_waits() -> None:
+    places: list[str] = []
+
+    async def inner() -> None:
+        await asyncio.sleep(60)
+
+    async def waits() -> None:
+        await inner()
+
+    def fails() -> None:
+        raise ValueError("no such order")
+
+    async def main() -> None:
+        ended: asyncio.Queue[TaskSettlement] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+
+        def tell(_: Attempt, settlement: TaskSettlement) -> None:
+            loop.call_soon_threadsafe(ended.put_nowait, settlement)
+
+        shop = App("traces")
+        waiting = Attempt(CLAIM, shop.task(name="traces.waits")(waits))
+        AsyncRunner(loop, Shared(), lambda _: True, tell).start(waiting)
+        while "sleep(60)" not in waiting.where():
+            await asyncio.sleep(0.01)
+        places.append(waiting.where())
+        waiting.stop(Cancelled("enough"))
+        await ended.get()
+        threads = ThreadRunner(Shared(), lambda _: True, tell)
+        threads.start(Attempt(CLAIM, shop.task(name="traces.fails")(fails)))
+        settlement = await ended.get()
+        places.append((settlement.error and settlement.error.trace) or "")
+        threads.close()
+
+    asyncio.run(main())
+    assert [line.strip() for line in places[0].splitlines()][1::2][:2] == [
+        "await inner()",
+        "await asyncio.sleep(60)",
+    ]
+    assert "runners.py" not in places[1]
+    assert "calling.py" not in places[1]
+    assert places[1].count("File ") == 1

@@ -9,6 +9,7 @@ is stopped or over its time is asked to end, and given up after a grace. Tasks a
 import asyncio
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -22,6 +23,7 @@ from tocsin.domain.instant import MILLISECOND, SECOND, format_instant
 from tocsin.domain.outcome import Outcome, Postponed
 from tocsin.domain.protocol import TaskClaim, TaskSettlement
 from tocsin.domain.task_target import TaskTarget
+from tocsin.domain.traces import traceparent
 from tocsin.domain.waits import Reason
 from tocsin.roles.process import Process
 from tocsin.sdk.app import App
@@ -61,7 +63,11 @@ class AppTasks:
         self._shared = Shared()
         self._state: Any = None
         self._runners: dict[str, Runner] = {}
-        self._ends: dict[Attempt, Callable[[TaskSettlement], None]] = {}
+        self._ends: dict[Attempt, asyncio.Future[TaskSettlement]] = {}
+        self._over: deque[tuple[Attempt, TaskSettlement]] = deque()
+        """Attempts that have ended and of which the worker's loop has not heard."""
+        self._told = False
+        """Whether it will look there."""
         self.routes = tuple(f"task:{name}" for name in app.tasks)
         self.tenant_id = 0
         self.strays = 0
@@ -73,6 +79,7 @@ class AppTasks:
             raise Refused(f"no tenant named {self._tenant[:63]!r}", field="tenant")
         self.tenant_id = row["id"]
         self._room = process.settings.host_concurrency
+        self._home = asyncio.get_running_loop()
         thread = threading.Thread(target=self._loop.run_forever, name="tocsin tasks", daemon=True)
         thread.start()
         process.closes(self._close)
@@ -99,8 +106,7 @@ class AppTasks:
         """Run a task's function."""
         task, began = self._app.tasks[target.task], monotonic()
         attempt = Attempt(_claim(assignment, target, timeout), task, self._state)
-        ended: asyncio.Future[TaskSettlement] = asyncio.get_running_loop().create_future()
-        self._ends[attempt] = _across(ended)
+        ended = self._ends[attempt] = self._home.create_future()
         self._telling.hold(assignment, attempt)
         try:
             self._runners[task.run].start(attempt)
@@ -149,9 +155,21 @@ class AppTasks:
             self._runners["process"] = ProcessRunner(self._processes, _take, self._ended)
 
     def _ended(self, attempt: Attempt, settlement: TaskSettlement) -> None:
-        """From whichever thread it ran on."""
-        if (end := self._ends.get(attempt)) is not None:
-            end(settlement)
+        """From whichever thread it ran on. To wake the worker's loop costs more than to run a quick task: it
+        is woken once for all that end until it looks."""
+        self._over.append((attempt, settlement))
+        if not self._told:
+            self._told = True
+            with contextlib.suppress(RuntimeError):  # the worker is gone
+                self._home.call_soon_threadsafe(self._hear)
+
+    def _hear(self) -> None:
+        self._told = False  # first: what ends from here on is seen below, or tells again
+        while self._over:
+            attempt, settlement = self._over.popleft()
+            ended = self._ends.get(attempt)
+            if ended is not None and not ended.done():
+                ended.set_result(settlement)
 
     async def _there(self, work: Coroutine[Any, Any, T]) -> T:
         """Have something done on the app's own loop."""
@@ -169,26 +187,11 @@ def _take(attempt: Attempt) -> bool:
     return attempt.taken
 
 
-def _across(ended: "asyncio.Future[TaskSettlement]") -> Callable[[TaskSettlement], None]:
-    """Ends a future of this loop from any thread."""
-    loop = asyncio.get_running_loop()
-
-    def end(settlement: TaskSettlement) -> None:
-        with contextlib.suppress(RuntimeError):  # the worker is gone
-            loop.call_soon_threadsafe(_set, ended, settlement)
-
-    return end
-
-
-def _set(ended: "asyncio.Future[TaskSettlement]", settlement: TaskSettlement) -> None:
-    if not ended.done():
-        ended.set_result(settlement)
-
-
 def _claim(assignment: Assignment, target: TaskTarget, timeout: float) -> TaskClaim:
     """An attempt as the SDK knows it."""
+    execution = assignment.execution
     return TaskClaim(
-        id=assignment.execution,
+        id=execution,
         token=str(assignment.token),
         task=target.task,
         payload=target.payload,
@@ -197,7 +200,7 @@ def _claim(assignment: Assignment, target: TaskTarget, timeout: float) -> TaskCl
         started_at=format_instant(assignment.started_at),
         timeout_ms=round(timeout * 1000),
         deadline_at=format_instant(assignment.started_at + round(timeout * SECOND)),
-        idempotency_key=assignment.execution,
-        traceparent=target.trace or assignment.traceparent,
+        idempotency_key=execution,
+        traceparent=target.trace or traceparent(execution, assignment.attempt),
         queue=assignment.queue,
     )

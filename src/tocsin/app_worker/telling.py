@@ -42,6 +42,8 @@ class Telling:
     async def release(self, attempt: Attempt) -> None:
         """An attempt is over: write what it has not told."""
         assignment = self._held.pop(attempt)
+        if attempt.silent:
+            return
         with contextlib.suppress(Unavailable):  # the settlement waits for the database, lines do not
             while await self._tell({attempt: assignment}):
                 pass

@@ -46,17 +46,22 @@ def check_definition(definition: Definition) -> None:
     """Refuse a definition that breaks a limit, naming the field."""
     check_text(definition.name, "name", MAX_NAME)
     check_text(definition.description, "description", MAX_DESCRIPTION, allow="\n\t")
-    if definition.queue != DEFAULT_QUEUE and not _PLAIN_NAME.fullmatch(definition.queue):
-        raise Refused(
-            "a queue name has 1 to 63 of a-z 0-9 . _ - and begins with a letter or digit", field="queue"
-        )
-    if not 0 <= definition.priority <= 9:
-        raise Refused("priority lies between 0 (most urgent) and 9", field="priority")
+    check_queue(definition.queue, definition.priority)
     if definition.tags:
         _check_tags(definition.tags)
     check_target(definition.target)
     check_name_is_there(definition.target, definition.name)
     check_policies(definition.policies)
+
+
+def check_queue(queue: str, priority: int) -> None:
+    """Refuse what is no place in a queue."""
+    if queue != DEFAULT_QUEUE and not _PLAIN_NAME.fullmatch(queue):
+        raise Refused(
+            "a queue name has 1 to 63 of a-z 0-9 . _ - and begins with a letter or digit", field="queue"
+        )
+    if not 0 <= priority <= 9:
+        raise Refused("priority lies between 0 (most urgent) and 9", field="priority")
 
 
 def check_name(text: str, field: str) -> None:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, Final
 
 from tocsin.domain.protocol import MAX_LOG_LINES, MAX_MESSAGE, MAX_NOTE, LogLine, Progress, TaskClaim
@@ -64,22 +65,43 @@ class Context:
         self.task = claim.task
         self.queue = claim.queue
         self.trace = claim.traceparent
-        self.fire_at = datetime.fromisoformat(claim.fire_at)
         self.timeout = claim.timeout_ms / 1000
         """Seconds that the attempt may take."""
-        self.deadline = datetime.fromisoformat(claim.started_at) + timedelta(milliseconds=claim.timeout_ms)
         self.state = state
         """What the app's lifespan yielded in this process."""
-        self.stopped = threading.Event()
-        """Set when the attempt should end."""
-        self.log = Log(keep)
+        self._claim = claim
         self._keep = keep
         self._why: Stopped | None = None
 
+    # What few tasks ask for is made when they do: it would take longer than many a task.
+
+    @cached_property
+    def fire_at(self) -> datetime:
+        """When it was to run."""
+        return datetime.fromisoformat(self._claim.fire_at)
+
+    @cached_property
+    def deadline(self) -> datetime:
+        """When its time is over."""
+        return datetime.fromisoformat(self._claim.started_at) + timedelta(seconds=self.timeout)
+
+    @cached_property
+    def log(self) -> Log:
+        """Lines that are kept with the attempt."""
+        return Log(self._keep)
+
+    @property
+    def stopped(self) -> threading.Event:
+        """Set when the attempt should end."""
+        event: threading.Event = self.__dict__.setdefault("_stopped", threading.Event())
+        if self._why is not None:
+            event.set()
+        return event
+
     def check(self) -> None:
         """Raises `Stopped` when the attempt was cancelled, timed out, or its claim is lost."""
-        if self.stopped.is_set():
-            raise self._why or Stopped("the attempt was stopped")
+        if self._why is not None:
+            raise self._why
 
     def progress(self, share: float, note: str | None = None) -> None:
         """How far it is, from 0 to 1; the latest counts, and is told with the next heartbeat."""
@@ -90,7 +112,8 @@ class Context:
         """Ask the task to end: it finds out by `check` and `stopped`."""
         if self._why is None:
             self._why = why
-        self.stopped.set()
+        if (event := self.__dict__.get("_stopped")) is not None:
+            event.set()
 
     @property
     def why(self) -> Stopped | None:

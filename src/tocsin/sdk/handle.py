@@ -98,7 +98,7 @@ class Handle(Generic[R]):
         """Where it stands, and why."""
         words = [f"{self.id} is {self.state()} after {timeout:g} s"]
         with contextlib.suppress(TocsinError):
-            words += self.explain()
+            words += self.explain()[-1:]  # the others tell what is over
         return "; ".join(words)
 
     def _result(self, execution: "types.Execution") -> R:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from tocsin.domain.errors import Refused
+from tocsin.domain.job import check_queue
 from tocsin.domain.policy import Limit as StoredLimit
 from tocsin.domain.policy import Policies, check_policies
 from tocsin.domain.policy import Retry as StoredRetry
@@ -82,6 +83,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         """The unique key of one call."""
         key = self.debounce if self.unique is None else self.unique
         return None if key is None else _filled(key, payload, "unique key")
+
+    def check(self) -> None:
+        """Refuse what no call could be enqueued with: said where the task is written."""
+        check_queue(self.queue, self.priority)
+        retry = self.retry.stored()
+        check_policies(Policies(retry=retry, timeout=self.timeout, start_within=self.start_within))
 
     def job(self, target: Mapping[str, Any], payload: Mapping[str, Any]) -> dict[str, Any]:
         """The body of a creation. What makes no sense is refused here, by the server's own rules."""

@@ -13,8 +13,10 @@
     └── ClaimLost              another worker has it by now: whatever this one returns does not count
 """
 
+import os
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +27,7 @@ from tocsin.domain.storable import storable_text
 from tocsin.sdk.signature import PayloadError, to_plain
 
 _KIND: Final = 200
+_OURS: Final = str(Path(__file__).parent) + os.sep
 
 
 class TaskEnd(Exception):
@@ -139,9 +142,18 @@ def _settlement(claim: TaskClaim, verdict: Any, error: BaseException) -> TaskSet
 
 
 def error_of(error: BaseException) -> TaskError:
-    """An exception as it is kept: the last lines of its trace are the telling ones."""
-    trace = storable_text("".join(traceback.format_exception(error)))
+    """An exception as it is kept: the last lines of its trace are the telling ones. It begins where our code
+    ends; what raised within ours says enough in words."""
+    frames = error.__traceback__
+    while frames is not None and is_ours(frames.tb_frame.f_code.co_filename):
+        frames = frames.tb_next
+    trace = storable_text("".join(traceback.format_exception(type(error), error, frames)))
     return TaskError(type(error).__name__[:_KIND], _words(error), trace[-MAX_TRACE:])
+
+
+def is_ours(file: str) -> bool:
+    """Whether a file is one of this package, which nobody need read to understand a task."""
+    return file.startswith(_OURS)
 
 
 def _words(error: BaseException) -> str:

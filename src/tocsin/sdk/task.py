@@ -45,6 +45,7 @@ class Task(Generic[P, R]):
         keep_result: bool = True,
     ) -> None:
         check_task_name(name, "name")
+        options.check()
         self.app = app
         self.name = name
         self.function = function

@@ -124,7 +124,12 @@ def error_of(status: int, body: bytes) -> TocsinError:
     if status in (401, 403):
         return Unauthorized(detail, status=status)
     kinds: dict[int, type[Refused]] = {404: NotFound, 409: Conflict, 410: Gone, 412: Stale, 429: TooMany}
-    return kinds.get(status, Refused)(detail, field=problem.field, hint=problem.hint, code=problem.code)
+    kind = kinds.get(status, Refused)
+    refused = kind(detail, field=problem.field, hint=problem.hint, code=problem.code)
+    for name in ("field", "hint"):  # seen where nobody catches it
+        if words := getattr(problem, name):
+            refused.add_note(f"{name}: {words}")
+    return refused
 
 
 def lost(detail: str) -> Unavailable:

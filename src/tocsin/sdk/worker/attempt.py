@@ -58,6 +58,11 @@ class Attempt:
         """Whether it was asked to stop so long ago that it will not."""
         return self.asked_at is not None and monotonic() - self.asked_at >= GRACE
 
+    @property
+    def silent(self) -> bool:
+        """Whether it has nothing to tell."""
+        return self._progress is None and not self._lines
+
     def begin(self) -> None:
         """Its function is called: its time begins."""
         self.began = monotonic()

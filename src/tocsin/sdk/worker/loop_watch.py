@@ -11,6 +11,8 @@ import traceback
 from time import monotonic
 from typing import Final
 
+from tocsin.sdk.outcomes import is_ours
+
 BLOCKED_AFTER: Final = 1.0
 """Seconds without a turn after which a loop counts as blocked."""
 _log = logging.getLogger("tocsin.worker")
@@ -49,6 +51,8 @@ class LoopWatch:
 
 
 def stack_of(thread_id: int | None) -> str:
-    """Where a thread is, as a traceback's text."""
+    """Where a thread is, as a traceback's text: from where it left our code, if it is in a task."""
     frame = None if thread_id is None else sys._current_frames().get(thread_id)  # noqa: SLF001 - the one way to see it
-    return "" if frame is None else "".join(traceback.format_stack(frame))
+    frames = [] if frame is None else traceback.extract_stack(frame)
+    ours = [place for place, one in enumerate(frames) if is_ours(one.filename)]
+    return "".join(traceback.format_list((ours and frames[ours[-1] + 1 :]) or frames))

@@ -9,17 +9,17 @@ place. What must be stoppable runs in a child process (`processes`).
 import asyncio
 import contextvars
 import ctypes
-import queue
 import threading
 import traceback
+from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from tocsin.domain.protocol import TaskSettlement
 from tocsin.sdk.calling import call, call_async
 from tocsin.sdk.context import running
 from tocsin.sdk.depends import Shared
-from tocsin.sdk.outcomes import Stopped, failed, succeeded
+from tocsin.sdk.outcomes import Stopped, failed, is_ours, succeeded
 from tocsin.sdk.worker.attempt import Attempt
 from tocsin.sdk.worker.loop_watch import stack_of
 
@@ -81,44 +81,81 @@ class AsyncRunner:
 
 
 class ThreadRunner:
-    """Threads that take their next attempt themselves. As many as may be needed, made when they are."""
+    """Threads that take their next attempt themselves. As many as may be needed, made when they are.
+
+    One thread at a time is on its way to work, and it calls the next one if more waits. So tasks that are
+    over before another thread gets the interpreter are run by one thread, without a switch between any two.
+    For tasks that wait for something there are soon as many threads as tasks.
+    """
 
     def __init__(self, shared: Shared, take: Take, ended: Ended) -> None:
         self._shared = shared
         self._take = take
         self._ended = ended
-        self._waiting: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
-        self._threads = 0
+        self._waiting: deque[Attempt] = deque()
         self._idle = 0
+        """Threads that sleep until they are called."""
+        self._back_soon = 0
+        """Threads that tell how an attempt ended, and look for the next one then."""
+        self._called = False
+        """Whether a thread is on its way to work."""
+        self._closed = False
         self._lock = threading.Lock()
+        self._call = threading.Condition(self._lock)
 
     def start(self, attempt: Attempt) -> None:
-        """Hand it to a thread that is idle, or to a new one."""
+        """Have a thread run it."""
         with self._lock:
-            self._waiting.put(attempt)
-            if self._idle > 0:
-                self._idle -= 1
-                return
-            self._threads += 1
-        threading.Thread(target=self._work, name="tocsin task", daemon=True).start()
+            self._waiting.append(attempt)
+            self._call_one()
 
     def close(self) -> None:
-        """Let idle threads end."""
+        """Let threads end that have nothing to do."""
         with self._lock:
-            for _ in range(self._threads):
-                self._waiting.put(None)
+            self._closed = True
+            self._call.notify_all()
+
+    def _call_one(self) -> None:
+        if self._called or len(self._waiting) <= self._back_soon:
+            return
+        self._called = True
+        if self._idle:
+            self._call.notify()
+        else:
+            threading.Thread(target=self._work, name="tocsin task", daemon=True).start()
+
+    def _next(self, *, called: bool) -> Attempt | None:
+        """What to run now. None: nothing more."""
+        with self._lock:
+            while True:
+                if called:
+                    self._called = False
+                else:
+                    self._back_soon -= 1
+                if self._waiting:
+                    attempt = self._waiting.popleft()
+                    self._call_one()
+                    return attempt
+                if self._closed:
+                    return None
+                self._idle += 1
+                self._call.wait()
+                self._idle -= 1
+                called = True
 
     def _work(self) -> None:
-        while (attempt := self._waiting.get()) is not None:
+        attempt = self._next(called=True)
+        while attempt is not None:
             settlement = self._run(attempt) if self._take(attempt) else None
             stray = attempt.taken and attempt.given_up  # another thread has its place
             if not stray:
                 with self._lock:
-                    self._idle += 1  # before it tells: the next attempt is this thread's
+                    self._back_soon += 1
             if settlement is not None:
                 self._ended(attempt, settlement)
             if stray:
                 return
+            attempt = self._next(called=False)
 
     def _run(self, attempt: Attempt) -> TaskSettlement:
         boundary, thread_id, inside = threading.Lock(), threading.get_ident(), True
@@ -153,8 +190,11 @@ def settlement_of(attempt: Attempt, error: BaseException) -> TaskSettlement:
 
 
 def _stack_of_task(task: asyncio.Task[None]) -> str:
-    return (
-        "".join(traceback.format_list(traceback.extract_stack(task.get_stack()[-1])))
-        if task.get_stack()
-        else ""
-    )
+    """Where a coroutine waits: for whom, and for whom that one does, down to what is none any more."""
+    frames: list[traceback.FrameSummary] = []
+    waiting: Any = task.get_coro()
+    while (frame := getattr(waiting, "cr_frame", None)) is not None:
+        frames += traceback.extract_stack(frame)[-1:]
+        waiting = waiting.cr_await
+    theirs = [frame for frame in frames if not is_ours(frame.filename)]
+    return "".join(traceback.format_list(theirs or frames))
