@@ -155,6 +155,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         gateway = self.server.gateway
         raw = self._body()
+        if raw is None:
+            self.close_connection = True
+            return None
         if self.headers.get("authorization") != f"Bearer {KEY}":
             return self._problem(401, "the key is not known")
         try:
@@ -190,9 +193,12 @@ class _Handler(BaseHTTPRequestHandler):
         _check(verb, body)
         return Call(verb, worker, body)
 
-    def _body(self) -> bytes:
+    def _body(self) -> bytes | None:
+        """What was sent. None: less than was announced, for the worker died meanwhile."""
         if "chunked" not in self.headers.get("transfer-encoding", ""):
-            return self.rfile.read(min(int(self.headers.get("content-length") or 0), MAX_BODY))
+            size = min(int(self.headers.get("content-length") or 0), MAX_BODY)
+            raw = self.rfile.read(size)
+            return raw if len(raw) == size else None
         parts: list[bytes] = []
         while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):
             parts.append(self.rfile.read(size))
