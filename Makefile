@@ -24,13 +24,13 @@ ALONE = { [ $$? = 1 ] && echo "these failed beside others; once more, by themsel
 test-ha: $(VENV)/.ha ## Let a cluster under Patroni fail over under load, for minutes (needs etcd: apt-get install etcd-server)
 	@TOCSIN_HA_PATRONI=1 $(BIN)/python -m pytest -n 0 -s tests/ha $(ARGS)
 
-engines: .engines/kafka/.ok ## Fetch a Kafka for the tests of messages (needs java and mvn)
+engines: .engines/kafka/.ok .engines/elasticmq/.ok ## Fetch Kafka and ElasticMQ for the tests of messages (needs java and mvn)
 
-.engines/kafka/.ok: requirements/engines/kafka.xml requirements/engines/kafka.sha256
-	@echo "fetching Kafka …"
-	@rm -rf .engines/kafka && mkdir -p .engines/kafka
-	@mvn -q -B -f requirements/engines/kafka.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/.engines/kafka
-	@cd .engines/kafka && sha256sum --quiet --strict -c ../../requirements/engines/kafka.sha256
+.engines/%/.ok: requirements/engines/%.xml requirements/engines/%.sha256
+	@echo "fetching $* …"
+	@rm -rf .engines/$* && mkdir -p .engines/$*
+	@mvn -q -B -f requirements/engines/$*.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/.engines/$*
+	@cd .engines/$* && sha256sum --quiet --strict -c ../../requirements/engines/$*.sha256
 	@touch $@
 
 check: $(VENV)/.dev ## Lint, types, import contracts, of Python and of the dashboard

@@ -221,6 +221,32 @@ class Kafka(Server):
         }
 
 
+class ElasticMq(Server):
+    """A server that speaks the protocol of SQS, with a FIFO queue and a standard one. It keeps nothing."""
+
+    def command(self) -> Sequence[str]:
+        jars = Path(os.environ.get("TEST_ELASTICMQ", ROOT / ".engines" / "elasticmq"))
+        if not any(jars.glob("elasticmq-server*.jar")) or shutil.which("java") is None:
+            pytest.skip("no ElasticMQ: `make engines` fetches it (needs java and mvn)")
+        settings = self.directory / "settings"
+        settings.write_text(
+            'include classpath("application.conf")\n'
+            f"node-address {{ host = 127.0.0.1, port = {self.port} }}\n"
+            f"rest-sqs {{ bind-hostname = 127.0.0.1, bind-port = {self.port} }}\n"
+            "rest-stats.enabled = false\n"
+            'queues { due {}, "due.fifo" { fifo = true } }\n'
+        )
+        java = ("java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+        return *java, f"-Dconfig.file={settings}", "-cp", f"{jars}/*", "org.elasticmq.server.Main"
+
+    def ask(self, action: str, **body: Any) -> Any:
+        """Of the protocol: unsigned, which it does not mind."""
+        headers = {"x-amz-target": f"AmazonSQS.{action}", "content-type": "application/x-amz-json-1.0"}
+        request = urllib.request.Request(f"http://{self.address}/", json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read() or b"null")
+
+
 class Rabbit(Server):
     """RabbitMQ, with a port mapper of its own: all of it on the loopback, and nothing left behind."""
 
