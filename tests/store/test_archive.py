@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.archive import Crash, Days
+from tests.support.archive import Crash, Days, inline
 from tests.support.object_store import BUCKET, object_store
+from tocsin.archive.asked import Asked
 from tocsin.archive.process import WORK, in_a_process
 from tocsin.archive.tables import AUDIT, HISTORY
 from tocsin.archive.work import Place
 from tocsin.db.pool import open_database
+from tocsin.store import archived_executions, archives
+from tocsin.store.archived_executions import ArchivedExecutions
 from tocsin.store.exporting import Export
 from tocsin.store.history import HistoryStore
 
@@ -200,6 +203,44 @@ def test_a_day_that_was_dropped_and_is_there_again_is_archived_again(url: str, t
         assert await days.archived() == sorted(first + second)
 
     play(url, tmp_path, story)
+
+
+def test_parts_are_bounded_by_size_also_where_much_ends_at_one_instant(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "MOST_BYTES", 20_000)
+
+    async def story(days: Days) -> None:
+        await days.fill(2, 150)
+        await days.database.execute("UPDATE history SET reason = repeat('long', 200)")
+        at_once = "UPDATE history SET finished_at = (SELECT min(finished_at) FROM history), job_id = gen_random_uuid()"
+        await days.database.execute(f"{at_once} WHERE tenant_id = 1")
+        history = await days.stored()
+        await days.archive()
+        parts = await days.database.fetch("SELECT * FROM archives WHERE name = 'history' ORDER BY part")
+        assert all(part["rows"] <= 20 for part in parts)
+        assert any(part["upto_tie"] for part in parts)
+        assert any(part["upto_at"] and not part["upto_tie"] for part in parts)
+        await days.tidy()
+        assert await days.archived() == history
+
+        archived, none = ArchivedExecutions(days.database, days.place, inline), Asked()
+        for tenant in (1, 2):
+            found = await archived.page(tenant, none, None, None, 500)
+            assert (len(found.rows), found.down_to) == (75, None)
+            monkeypatch.setattr(archived_executions, "_BUDGET", 0.0)
+            rows, until = 0, None
+            for _ in range(100):
+                found = await archived.page(tenant, none, None, until, 500)
+                kept = [
+                    row for row in found.rows if found.down_to is None or row["finished_at"] > found.down_to
+                ]
+                rows, until = rows + len(kept), found.down_to and found.down_to + 1
+                if until is None:
+                    break
+            assert (rows, until) == (75, None)
+
+    play(url, tmp_path, story, piece=1000)
 
 
 def test_files_that_were_replaced_are_removed_a_day_later(url: str, tmp_path: Path) -> None:

@@ -42,11 +42,19 @@ class Table(msgspec.Struct, frozen=True):
     """Whose a row is, as an expression that is never NULL: 0 is nobody's."""
     rest: str
     """What orders rows of one tenant and instant."""
+    tie: str
+    """The column that tells nearly all rows of one tenant and instant apart, and its type."""
     columns: tuple[Column, ...]
     edition: int = 1
     extra: str = ""
     """Columns that are written for readers and are not part of the row: they prove nothing."""
     extra_types: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def size(self) -> str:
+        """About how many bytes a row has when it is copied out."""
+        long = [column.name for column in self.columns if column.kind in ("text", "json")]
+        return " + ".join(["200", *(f"coalesce(octet_length({name}::text), 0)" for name in long)])
 
     def of_edition(self, edition: int) -> Iterator[Column]:
         """Those that files of an edition have."""
@@ -104,6 +112,7 @@ HISTORY: Final = Table(
     at="finished_at",
     tenant="tenant_id",
     rest="job_id, fire_at",
+    tie="job_id::uuid",
     columns=(
         Column("cell", "integer"),
         Column("job_id", "uuid"),
@@ -143,6 +152,7 @@ AUDIT: Final = Table(
     at="at",
     tenant="coalesce(tenant_id, 0)",
     rest="id",
+    tie="id::bigint",
     columns=(
         Column("at", "instant"),
         Column("tenant_id", "integer"),

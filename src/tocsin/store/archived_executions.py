@@ -166,12 +166,14 @@ class ArchivedExecutions:
 
 
 def _groups(rows: Sequence[Record]) -> list[list[Record]]:
-    """Parts that are read together. Those of one round have their rows in order; a day that came back has
-    rounds that are not, and is read at once."""
+    """Parts that are read together. Those of one round have their rows in order. A day that came back has
+    rounds that are not, and is read at once; so is one with so much at one instant that a part ends amid
+    it."""
     groups: list[list[Record]] = []
     for _, found in groupby(rows, key=lambda row: row["day"]):
         day = list(found)
-        groups += [day] if len({row["round"] for row in day}) > 1 else [[row] for row in day]
+        together = len({row["round"] for row in day}) > 1 or any(row["tied"] for row in day)
+        groups += [day] if together else [[row] for row in day]
     return groups
 
 
@@ -181,7 +183,7 @@ def _files(rows: Sequence[Record]) -> list[Part]:
 
 def _begin_of(row: Record, tenant_id: int) -> Instant:
     """The instant at which a part begins for a tenant; it has nothing at it or before."""
-    if row["after_tenant"] == tenant_id and row["rounds"] == 1:
+    if row["after_tenant"] == tenant_id and row["rounds"] == 1 and not row["tied"]:
         return int(row["after_at"])
     return _midnight(row["day"]) - 1
 

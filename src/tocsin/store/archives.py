@@ -22,6 +22,8 @@ from tocsin.store.statements import sql
 
 _PATIENTLY: Final = "SET LOCAL statement_timeout = '3600s'; SET LOCAL enable_seqscan = on"
 PATIENCE_SECONDS: Final = 3600
+MOST_BYTES: Final = 64 << 20
+"""Text of a part: a file is made and read in bounded memory, however long its rows are."""
 _SETTLED: Final = HOUR
 """How long a day must be over before it is archived: what ended on it is written by then."""
 _KEY: Final = "name = $1 AND day = $2 AND round = $3 AND part = $4 AND tries = $5"
@@ -39,6 +41,8 @@ class Bound(msgspec.Struct, frozen=True):
 
     tenant: int
     at: Instant
+    tie: str | None = None
+    """Which row of this tenant and instant; None: all of them are before."""
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,12 +143,20 @@ class ArchiveStore:
     async def _cut(self, session: Any, table: Table, day: date, last: Record | None, rows: int) -> Piece:
         """The part behind the last one of its round, or the first of a new round."""
         goes_on = last is not None and last["state"] != "dropped"
-        after = Bound(last["upto_tenant"], last["upto_at"]) if last is not None and goes_on else None
-        end = await session.fetchrow(
-            f"SELECT {table.tenant} AS tenant, {table.at} AS at FROM {partition_of(table, day)}"  # noqa: S608
-            f" WHERE {within(table, after, None)} ORDER BY {table.tenant}, {table.at} OFFSET {rows - 1:d} LIMIT 1",
-            timeout=PATIENCE_SECONDS,
-        )
+        after = bound_of(last, "upto") if last is not None and goes_on else None
+        cut = named("tocsin.store", "cut_archive_part")
+        words = {
+            "the_day": partition_of(table, day),
+            "tenant_of": table.tenant,
+            "at_of": table.at,
+            "tie_of": table.tie,
+            "size_of": table.size,
+            "within_bounds": within(table, after, None),
+        }
+        text, *values = cut.given(rows=rows, bytes=MOST_BYTES)
+        for word, meant in words.items():
+            text = text.replace(word, meant)
+        end = await session.fetchrow(text, *values, timeout=PATIENCE_SECONDS)
         began = await session.fetchrow(
             *named("tocsin.store", "begin_archive_part").given(
                 name=table.name,
@@ -153,8 +165,10 @@ class ArchiveStore:
                 part=last["part"] + 1 if last is not None and goes_on else 0,
                 after_tenant=after and after.tenant,
                 after_at=after and after.at,
-                upto_tenant=end and end["tenant"],
-                upto_at=end and end["at"],
+                after_tie=after and after.tie,
+                upto_tenant=end["tenant"],
+                upto_at=end["at"],
+                upto_tie=end["tie"],
                 edition=table.edition,
             )
         )
@@ -244,8 +258,8 @@ def piece_of(row: Record) -> Piece:
         part=row["part"],
         tries=row["tries"],
         state=row["state"],
-        after=None if row["after_at"] is None else Bound(row["after_tenant"], row["after_at"]),
-        upto=None if row["upto_at"] is None else Bound(row["upto_tenant"], row["upto_at"]),
+        after=bound_of(row, "after"),
+        upto=bound_of(row, "upto"),
         file=file_of(row) if row["state"] != "exporting" else None,
     )
 
@@ -262,11 +276,28 @@ def partition_of(table: Table, day: date) -> str:
     return f"{table.name}_{day:%Y%m%d}"
 
 
+def bound_of(row: Record, end: str) -> Bound | None:
+    """One end of a part, from its row; None if that end is open."""
+    if row[f"{end}_at"] is None:
+        return None
+    return Bound(row[f"{end}_tenant"], row[f"{end}_at"], row[f"{end}_tie"])
+
+
 def within(table: Table, after: Bound | None, upto: Bound | None) -> str:
     """Which rows of a day are between two places. It is text without parameters, for COPY has none."""
-    parts = [f"({table.tenant}, {table.at}) {sign} ({bound.tenant:d}, {_instant(bound.at)})"
+    parts = [f"{_compared(table, bound)[0]} {sign} {_compared(table, bound)[1]}"
              for sign, bound in ((">", after), ("<=", upto)) if bound is not None]  # fmt: skip
     return " AND ".join(parts) or "true"
+
+
+def _compared(table: Table, bound: Bound) -> tuple[str, str]:
+    """The columns that are compared with a bound, and its values. A tie is ours: an id of PostgreSQL's."""
+    columns, values = [table.tenant, table.at], [f"{bound.tenant:d}", _instant(bound.at)]
+    if bound.tie is not None:
+        column, kind = table.tie.split("::")
+        columns.append(column)
+        values.append(f"'{bound.tie}'::{kind}")
+    return f"({', '.join(columns)})", f"({', '.join(values)})"
 
 
 def _instant(at: Instant) -> str:

@@ -1,11 +1,12 @@
 -- Files of dropped days of the table $1 that may have rows of the tenant $2 that ended between the instants
--- $5 and $6, which lie on the days $3 and $4. With each, how many rounds its day has. The caller adds the
--- order and the limit.
+-- $5 and $6, which lie on the days $3 and $4. With each, how many rounds its day has, and whether one of its
+-- parts ends amid an instant. The caller adds the order and the limit.
 -- Caller: ArchivedExecutions._parts.
 -- Locks: none.
 -- Index: archives_pkey.
 -- Zero rows: nothing of that is archived.
-SELECT a.*, (SELECT count(DISTINCT r.round) FROM archives r WHERE r.name = a.name AND r.day = a.day) AS rounds
+SELECT a.*, (SELECT count(DISTINCT r.round) FROM archives r WHERE r.name = a.name AND r.day = a.day) AS rounds,
+       EXISTS (SELECT FROM archives t WHERE t.name = a.name AND t.day = a.day AND t.upto_tie IS NOT NULL) AS tied
 FROM archives a
 WHERE a.name = $1 AND a.state = 'dropped' AND a.rows > 0
   AND ($3::date IS NULL OR a.day >= $3) AND ($4::date IS NULL OR a.day <= $4)

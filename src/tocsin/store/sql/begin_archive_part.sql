@@ -3,6 +3,8 @@
 -- Locks: the row.
 -- Index: archives_pkey.
 -- Zero rows: never; a part that exists already is an error.
-INSERT INTO archives (name, day, round, part, after_tenant, after_at, upto_tenant, upto_at, edition)
-VALUES (:name, :day, :round, :part, :after_tenant, :after_at, :upto_tenant, :upto_at, :edition)
+INSERT INTO archives (name, day, round, part, after_tenant, after_at, after_tie, upto_tenant, upto_at, upto_tie,
+                      edition)
+VALUES (:name, :day, :round, :part, :after_tenant, :after_at, :after_tie, :upto_tenant, :upto_at, :upto_tie,
+        :edition)
 RETURNING *
