@@ -174,6 +174,10 @@ def test_nothing_is_wrong_with_a_healthy_fleet_under_load(shared: str) -> None:
     assert found(shared, [*HEALTHY, *load]) == []
 
 
+def test_a_node_that_was_frozen_once_or_twice_does_not_churn(shared: str) -> None:
+    assert found(shared, [node(lost=512), OWNED]) == []
+
+
 @pytest.mark.parametrize("code", SITUATIONS)
 def test_a_trouble_is_found_first_and_names_what_mends_it(shared: str, code: str) -> None:
     first, *others = found(shared, SITUATIONS[code])

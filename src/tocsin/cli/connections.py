@@ -7,10 +7,8 @@ import click
 
 from tocsin.cli.client import Client
 from tocsin.cli.groups import Group
-from tocsin.cli.show import api_command, line, rows, say
+from tocsin.cli.show import api_command, fields, line, rows, say
 from tocsin.domain.connection import BROKERS, MECHANISMS
-
-_FIELDS = ("kind", "addresses", "tls", "username", "password", "version", "updated_at")
 
 
 @click.group(cls=Group)
@@ -42,7 +40,7 @@ def list_connections(client: Client) -> tuple[Any, Any]:
 @api_command
 def show(client: Client, name: str) -> tuple[Any, Any]:
     """Show a connection."""
-    return client.get("connections", name), _shown
+    return client.get("connections", name), fields
 
 
 @connections.command()
@@ -114,14 +112,6 @@ def _listed(answer: Any) -> None:
     items = [item | {"addresses": ", ".join(item["addresses"])} for item in answer["items"]]
     columns = [("NAME", "name"), ("KIND", "kind"), ("ADDRESSES", "addresses"), ("UPDATED", "updated_at")]
     rows(columns, items)
-
-
-def _shown(answer: Any) -> None:
-    line(f"connection {answer['name']}")
-    for field in _FIELDS:
-        if field in answer:
-            value = answer[field]
-            line(f"  {field:<12} {value if isinstance(value, str) else json.dumps(value)}")
 
 
 def _tested(answer: Any) -> None:

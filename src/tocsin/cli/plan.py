@@ -170,11 +170,12 @@ def _show_job(job: Any) -> None:
 
 
 def _show_fires(fires: Any) -> None:
+    until = f"{fires['until'][:16]}Z"  # a span from now: of its end nobody needs the seconds
     if not (fires["gained"] or fires["lost"] or fires["moved"]):
-        line(f"    the same {fires['kept']} fires until {fires['until']}")
+        line(f"    the same {fires['kept']} fires until {until}")
         return
     line(
-        f"    until {fires['until']}: {fires['gained']} fires gained, {fires['lost']} lost,"
+        f"    until {until}: {fires['gained']} fires gained, {fires['lost']} lost,"
         f" {fires['moved']} moved, {fires['kept']} as before"
     )
     for name, sign in (("first_gained", "+"), ("first_lost", "-")):

@@ -27,6 +27,8 @@ _RETRYING: Final = 0.5
 _MANY: Final = 20
 _DEAD_SHARE: Final = 0.1
 _HOUR_S: Final = 3600.0
+_CHURN: Final = 3
+"""How often within an hour a node may lose every shard there is: one freeze costs it each of them once."""
 _SHOWN: Final = 5
 
 
@@ -269,7 +271,7 @@ def long_transaction(picture: Picture) -> Iterator[Finding]:
 def lease_churn(picture: Picture) -> Iterator[Finding]:
     churning = [
         node for node in picture.live("scheduler")
-        if node.leases_lost * _HOUR_S / max(node.up_for, _HOUR_S) >= picture.shards
+        if node.leases_lost * _HOUR_S / max(node.up_for, _HOUR_S) >= _CHURN * picture.shards
     ]  # fmt: skip
     if churning:
         yield Finding(
