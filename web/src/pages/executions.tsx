@@ -4,7 +4,7 @@ import { useData } from "../hooks.ts";
 import { Acting } from "../parts/acting.tsx";
 import { asCli, asCurl, asOptions, Copy } from "../parts/copy.tsx";
 import { States } from "../parts/counts.tsx";
-import { Chips, Choose, given, isNarrowed, LookFurther, NoMatch, Pages, Toggle } from "../parts/filters.tsx";
+import { Chips, Choose, given, isNarrowed, LookFurther, NoMatch, Pages } from "../parts/filters.tsx";
 import { State, Time } from "../parts/marks.tsx";
 import { Empty, Part } from "../parts/notices.tsx";
 import { Progressed } from "../parts/progress.tsx";
@@ -15,7 +15,7 @@ import { mayWrite } from "../session.ts";
 import { duration, now } from "../time.ts";
 import type { Do, Execution, ExecutionPage } from "../types.ts";
 
-const FILTERS = ["state", "queue", "job", "job_name", "tag", "cause", "min_lag", "error", "fired", "over"];
+const FILTERS = ["state", "queue", "job", "job_name", "tag", "cause", "min_lag", "error", "fired"];
 const STATES = ["queued", "claimed", "running", "succeeded", "dead", "skipped", "cancelled", "expired"];
 const CAUSES = ["schedule", "catch_up", "manual", "backfill", "rerun"];
 const SPANS: Record<string, number> = { "1h": 1, "6h": 6, "24h": 24, "7d": 168 };
@@ -23,15 +23,21 @@ const HOUR = 3_600_000;
 /** Searches in texts and by lateness always have a range, so that no page reads all of history. */
 const DEFAULT_RANGE = "24h";
 
+/** The list as it comes has what runs and then what is over; what waits for its time, perhaps very many, is there when asked for. */
+const OTHERS = { "": "latest", all: "all" };
+
 export function Executions() {
-  const asked = askedFor();
+  const { asked, latest } = askedFor();
   const page = useData<ExecutionPage>(`/executions${query({ ...asked, limit: 50 })}`);
+  const first = latest && !asked.cursor;
+  const under = query({ ...asked, over: undefined, state: "running", limit: 50 });
+  const running = useData<ExecutionPage>(first ? `/executions${under}` : null);
   return (
     <>
       <div class="head">
         <h1>Executions</h1>
       </div>
-      <States path="/executions" states={STATES} asked={asked} />
+      <States path="/executions" states={STATES} asked={{ ...asked, over: undefined }} others={OTHERS} />
       <div class="filters">
         <Qualified
           label="Find executions"
@@ -39,22 +45,17 @@ export function Executions() {
           words="job_name"
           values={{ state: STATES, queue: useQueues(), error: [], tag: [], cause: CAUSES }}
         />
-        <Toggle name="over" label="only what is over" />
         <Choose name="min_lag" label="late at least" options={["100ms", "1s", "10s", "1m"]} />
         <Choose name="fired" label="fired within" options={Object.keys(SPANS)} />
       </div>
       <Chips names={FILTERS} />
       <section class="card list">
         <Part of={page}>
-          {(data) =>
-            data.items.length ? (
-              <Rows page={data} asked={asked} />
-            ) : data.next_cursor ? (
-              <LookFurther next={data.next_cursor} />
-            ) : (
-              <Nothing />
-            )
-          }
+          {(data) => {
+            const items = joined(first ? (running.data?.items ?? []) : [], data.items);
+            if (items.length) return <Rows page={{ ...data, items }} asked={asked} />;
+            return data.next_cursor ? <LookFurther next={data.next_cursor} /> : <Nothing />;
+          }}
         </Part>
       </section>
       <div class="foot">
@@ -92,6 +93,12 @@ function Rows({ page, asked }: { page: ExecutionPage; asked: Record<string, stri
   );
 }
 
+/** What runs, then what is over. What ended between the two looks is over. */
+function joined(running: Execution[], over: Execution[]): Execution[] {
+  const ended = new Set(over.map((item) => item.id));
+  return [...running.filter((item) => !ended.has(item.id)), ...over];
+}
+
 /** The filters as an operation takes them, or null: it knows fewer of them, and never means every execution there is. */
 function matching(asked: Record<string, string | undefined>): Record<string, string | undefined> | null {
   const { cursor: _, job_name, tag, cause, over, ...where } = asked;
@@ -99,12 +106,13 @@ function matching(asked: Record<string, string | undefined>): Record<string, str
 }
 
 /** What the address asks for, as the API takes it. A range that ends now begins at a whole minute: it can be asked for again. */
-function askedFor(): Record<string, string | undefined> {
-  const { fired, ...rest } = given([...FILTERS, "cursor"]);
+function askedFor(): { asked: Record<string, string | undefined>; latest: boolean } {
+  const { fired, state, ...rest } = given([...FILTERS, "cursor"]);
+  const asked = { ...rest, state: state === "all" ? undefined : state, over: state ? undefined : "true" };
   const span = SPANS[fired ?? (rest.error || rest.min_lag ? DEFAULT_RANGE : "")];
-  if (!span) return rest;
+  if (!span) return { asked, latest: !state };
   const from = Math.floor((now() - span * HOUR) / 60_000) * 60_000;
-  return { ...rest, fire_from: new Date(from).toISOString() };
+  return { asked: { ...asked, fire_from: new Date(from).toISOString() }, latest: !state };
 }
 
 const took = (item: Execution) =>
@@ -182,7 +190,7 @@ function Nothing() {
   if (isNarrowed(FILTERS)) return <NoMatch what="execution" names={FILTERS} />;
   return (
     <Empty title="Nothing has run yet">
-      <p>Each firing of a job appears here, while it waits and runs, and after it ended.</p>
+      <p>Each firing of a job appears here when it runs, and after it ended. What waits is under “queued”.</p>
     </Empty>
   );
 }

@@ -124,7 +124,7 @@ function Tiles({ summary }: { summary: Summary }) {
         name="Late p99"
         value={late.p99_ms === null ? "–" : duration(late.p99_ms)}
         note={`p50 ${late.p50_ms === null ? "–" : duration(late.p50_ms)}`}
-        href={address("/executions", { over: "true" })}
+        href={address("/executions")}
         bad={(late.p99_ms ?? 0) > 1000}
       />
       <Tile

@@ -121,7 +121,7 @@ function Paused({ of: { paused } }: { of: Queue }) {
   if (!paused) return null;
   return (
     <>
-      since <Time at={paused.since} far /> by {paused.by}
+      <Time at={paused.since} far /> by {paused.by}
       {paused.reason ? `: ${paused.reason}` : ""}
       {paused.until && (
         <>
@@ -155,7 +155,7 @@ function One({ name }: { name: string }) {
             </div>
             {queue.paused && (
               <p class="warning">
-                <Paused of={queue} />
+                Paused <Paused of={queue} />
               </p>
             )}
             <div class="tiles">
@@ -172,8 +172,8 @@ function One({ name }: { name: string }) {
               />
               <div class="tile">
                 <small>Ended, 10 min</small>
+                <strong>{count(queue.per_minute.reduce((sum, one) => sum + one, 0))}</strong>
                 <Rate of={queue} />
-                <span>{count(queue.per_minute.reduce((sum, one) => sum + one, 0))}</span>
               </div>
             </div>
             <section class="card list">

@@ -17,22 +17,24 @@ interface Props {
   states: string[];
   /** The other filters that are set. */
   asked: Record<string, string | undefined>;
+  /** Names of what is no state: of the list as it comes, and of others that the address calls so. */
+  others?: Record<string, string>;
 }
 
-export function States({ path, states, asked }: Props) {
+export function States({ path, states, asked, others = { "": "all" } }: Props) {
   const chosen = param("state");
   const counts = useCounts(path, states, asked);
   return (
     <div class="switch states" role="group" aria-label="State">
-      {["", ...states].map((state) => (
+      {[...Object.keys(others), ...states].map((state) => (
         <button
           key={state}
           type="button"
           aria-pressed={state === chosen}
-          aria-label={state || "all"}
+          aria-label={others[state] ?? state}
           onClick={() => alter({ state: state || undefined })}
         >
-          {state ? <State state={state} /> : "all"}
+          {others[state] ?? <State state={state} />}
           {counts[state] && <small class="count">{short(counts[state])}</small>}
         </button>
       ))}
