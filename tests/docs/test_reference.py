@@ -137,7 +137,7 @@ def test_every_dependency_is_documented_with_a_reason() -> None:
         "To publish messages": [
             entry
             for extra, entries in project["project"]["optional-dependencies"].items()
-            if extra not in ("server", "grpc", "otel", "archive")
+            if extra not in ("all", "server", "grpc", "otel", "archive")
             for entry in entries
         ],
         "To develop": project["dependency-groups"]["dev"],
@@ -151,6 +151,13 @@ def test_every_dependency_is_documented_with_a_reason() -> None:
         assert set(documented) == names
         assert all(len(reason) > 10 for reason in documented.values())
     assert not listed
+
+
+def test_one_extra_has_every_other_in_it() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (everything,) = extras.pop("all")
+    assert everything == f"tocsin[{','.join(sorted(extras))}]"
+    assert "`tocsin[all]`" in page("dependencies.md")
 
 
 def test_the_table_of_transitions_equals_the_state_machine() -> None:
