@@ -1,9 +1,7 @@
 """Brokers that announce other hosts: what a broker says is judged like what a user wrote."""
 
 import asyncio
-import contextlib
 import json
-import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,6 +10,7 @@ from redis.crc import key_slot
 
 from tests.engines.attempts import LOCAL, Attempts
 from tests.engines.brokers import KINDS, KafkaKind
+from tests.engines.fake_kafka import FakeKafka
 from tests.engines.servers import Redis
 from tocsin.domain.connection import Connection
 from tocsin.domain.message_target import KafkaTarget, NatsTarget, RedisTarget
@@ -92,34 +91,6 @@ def test_a_node_of_a_redis_cluster_that_may_be_called_gets_the_message() -> None
     assert len(messages) == 1
 
 
-def _text(of: str | None) -> bytes:
-    return struct.pack(">h", -1) if of is None else struct.pack(">h", len(of)) + of.encode()
-
-
-def _kafka_that_names(host: str | None, port: int) -> Serve:
-    """A Kafka whose only topic is led by another node."""
-    versions = {0: (3, 7), 3: (1, 1), 18: (0, 0), 22: (0, 0)}
-    node = struct.pack(">ii", 1, 7) + _text(host) + struct.pack(">i", port) + _text(None)
-    partition = struct.pack(">ihiiii", 1, 0, 0, 7, 0, 0)
-    answers = {
-        18: struct.pack(">hi", 0, len(versions))
-        + b"".join(struct.pack(">hhh", key, *of) for key, of in versions.items()),
-        22: struct.pack(">ihqh", 0, 0, 1000, 0),
-        3: node + struct.pack(">iih", 7, 1, 0) + _text("due") + b"\0" + partition,
-    }
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                (size,) = struct.unpack(">i", await reader.readexactly(4))
-                key, _, number = struct.unpack(">hhi", (await reader.readexactly(size))[:8])
-                answer = struct.pack(">i", number) + answers[key]
-                writer.write(struct.pack(">i", len(answer)) + answer)
-        writer.close()
-
-    return serve
-
-
 @pytest.mark.parametrize(
     ("host", "words"),
     [
@@ -132,9 +103,9 @@ def _kafka_that_names(host: str | None, port: int) -> Serve:
 )
 def test_a_node_that_kafka_names_is_refused_like_any_other_address(host: str | None, words: str) -> None:
     async def scenario() -> Any:
-        server, port = await _listening(_kafka_that_names(host, 9092))
-        async with server:
-            attempts = Attempts(KafkaKind().make, Connection("kafka", (f"127.0.0.1:{port}",)), policy=LOCAL)
+        async with FakeKafka(leader=(host, 9092)) as kafka:
+            connection = Connection("kafka", (f"127.0.0.1:{kafka.port}",))
+            attempts = Attempts(KafkaKind().make, connection, policy=LOCAL)
             outcome = await attempts.call(KafkaTarget(connection="bus", topic="due", body="x"))
             await attempts.caller.close()
             return outcome
