@@ -28,7 +28,7 @@ def test_a_channel_is_made_and_tried_out_and_what_its_rule_finds_is_seen_and_led
     dialog.get_by_role("button", name="Save").click()
     channel = page.get_by_role("table", name="Channels").locator("tbody tr")
     channel.get_by_role("button", name="Test").click()
-    expect(channel).to_contain_text("it arrived")
+    expect(channel).to_contain_text("it arrived", timeout=30_000)
 
     page.get_by_role("button", name="New rule").click()
     dialog.get_by_label("Name", exact=True).fill("failed-for-good")

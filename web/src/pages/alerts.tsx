@@ -14,12 +14,14 @@ import { Channels } from "./alert_channels.tsx";
 import { Rules } from "./alert_rules.tsx";
 
 const STATES = ["firing", "pending", "resolved"];
+/** Rules tell when a dead man's switch beat last: once a minute, if all is well. */
+const BEATS_MS = 15_000;
 const MARKS: Record<string, string> = { firing: "dead", pending: "queued", resolved: "succeeded" };
 
 export function Alerts() {
   const asked = query({ state: param("state"), limit: 200 });
   const found = useData<Listed>(`/alerts${asked}`);
-  const rules = useData<AlertRules>("/alert-rules", false);
+  const rules = useData<AlertRules>("/alert-rules", true, BEATS_MS);
   const channels = useData<AlertChannels>("/alert-channels", false);
   const items = (rules.data?.items ?? []) as Rule[];
   const kindOf = (name: string) => items.find((one) => one.name === name)?.watch.kind ?? "";

@@ -37,6 +37,11 @@ const JOBS: Words = [
   ["completed", "It has no further fires: a one-off that ran, or a schedule that ended."],
   ["cancelled", "Nothing of it starts any more. Its history stays."],
 ];
+const ALERTS: Words = [
+  ["pending", "A rule found it, and it has not lasted for as long as the rule waits before it tells."],
+  ["firing", "A rule finds it now. Its channels were told, unless these are quiet times."],
+  ["resolved", "It was not found for a minute. Its channels are told that, too."],
+];
 const POLICIES: Words = [
   ["retry", "How often an execution is tried, and how long it waits between attempts."],
   [
@@ -67,6 +72,7 @@ export function Words() {
       <Group title="States of an execution" words={EXECUTIONS} named={named} marked />
       <Group title="Why something was skipped" words={REASONS} named={named} />
       <Group title="States of a job" words={JOBS} named={named} marked />
+      <Group title="States of an alert" words={ALERTS} named={named} />
       <Group title="Policies and limits" words={POLICIES} named={named} />
     </>
   );
