@@ -1,6 +1,6 @@
 """How a page of history goes on in the archive.
 
-The rows that history gave and those of the archive are put into one order. Days are dropped in their order,
+The rows that history gave and those of the archive are put into one order. The oldest days are dropped first,
 so mostly the archive begins where history ends; but a day that could not be dropped, or came back, lies in
 between, and then rows of both are mixed.
 """

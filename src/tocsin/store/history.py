@@ -75,14 +75,12 @@ class HistoryStore:
         self, archived: ArchivedDays, table: Table, old: Sequence[date], horizon: date
     ) -> int:
         """Rows that lie in no day stay, for their days are made, and archived like others."""
-        dropped = 0
-        for day in old:
-            if not await archived.drop(table, day, _patience(day, horizon)):
-                waiting = len(old) - dropped
-                _log.warning("history.waits_for_archive", table=table.name, day=str(day), days=waiting)
-                break
-            dropped += 1
-        return dropped
+        waiting = [day for day in old if not await archived.drop(table, day, _patience(day, horizon))]
+        if waiting:
+            _log.warning(
+                "history.waits_for_archive", table=table.name, day=str(waiting[0]), days=len(waiting)
+            )
+        return len(old) - len(waiting)
 
     async def _walked(self, days: Sequence[date], horizon: date) -> list[date]:
         """Those whose ended jobs are forgotten, and those for which that was waited for too long."""
