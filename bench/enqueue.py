@@ -28,7 +28,7 @@ SINGLES = 20
 """One call by itself for so many in bulk."""
 LOGIN = "bench_app"
 MANY, ONE, BULK = "`enqueue_many`", f"`enqueue`, {WRITERS} threads", "jobs in bulk over HTTP"
-ORDER = "INSERT INTO bench_orders (customer) VALUES ($1)"
+ORDER = "INSERT INTO tocsin.bench_orders (customer) VALUES ($1)"
 TASK = (
     "SELECT tocsin.enqueue('bench.noop', $1::text::jsonb, run_at => now() + interval '1 hour', notify => {})"
 )
@@ -36,14 +36,16 @@ ALONE, QUIET, NOTICED = "the order alone", "with its task, quiet", "with its tas
 TRANSACTIONS = {ALONE: None, QUIET: TASK.format("false"), NOTICED: TASK.format("true")}
 _SET_UP = f"""
 CREATE ROLE {LOGIN} LOGIN;
-CREATE TABLE bench_orders (id bigserial PRIMARY KEY, customer text);
-GRANT INSERT ON bench_orders TO {LOGIN};
-GRANT USAGE ON SEQUENCE bench_orders_id_seq TO {LOGIN};
+CREATE TABLE tocsin.bench_orders (id bigserial PRIMARY KEY, customer text);
+GRANT INSERT ON tocsin.bench_orders TO {LOGIN};
+GRANT USAGE ON SEQUENCE tocsin.bench_orders_id_seq TO {LOGIN};
 GRANT USAGE ON SCHEMA tocsin TO {LOGIN};
 GRANT EXECUTE ON FUNCTION tocsin.enqueue, tocsin.enqueue_many TO {LOGIN};
 INSERT INTO tenant_logins (login, tenant_id) VALUES ('{LOGIN}', 1)
 """
-_CLEAR_UP = f"DELETE FROM tenant_logins; DROP TABLE bench_orders; DROP OWNED BY {LOGIN}; DROP ROLE {LOGIN}"
+_CLEAR_UP = (
+    f"DELETE FROM tenant_logins; DROP TABLE tocsin.bench_orders; DROP OWNED BY {LOGIN}; DROP ROLE {LOGIN}"
+)
 
 
 async def by_sdk(place: Installation, count: int) -> dict[str, float]:
