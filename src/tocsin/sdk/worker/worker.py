@@ -318,11 +318,12 @@ class Worker:
 
     def _end(self, signals: int) -> None:
         if signals == 1:
-            words = "ends: takes no more tasks; %d that run may take %g s. Once more: they are given up"
+            words = "asked to stop: %d running tasks have %g s to finish; asked again, they are given up"
             _log.info(words, self._hand.running, self._grace)
         else:
             _log.warning(
-                "gives up %d tasks that run. Once more: ends without another word", self._hand.running
+                "asked again to stop: %d running tasks are given up; asked once more, it ends at once",
+                self._hand.running,
             )
             self._grace = 0.0
         self._begin_drain()

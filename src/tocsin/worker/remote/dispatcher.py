@@ -1,9 +1,9 @@
 """Takes executions for the workers whose requests are parked here, and answers the requests.
 
 One look serves all of them. The lanes that have something due are offered to the least loaded worker first,
-and to the next ones only as long as there is more: a hundred idle workers do not ask for one execution a
-hundred times. While nothing is parked nothing is asked. Between looks it sleeps until the next run time of a
-lane that a worker here serves, or until a notice.
+and to the next ones only as long as there is more, to more of them together from look to look: a hundred idle
+workers do not ask for one execution a hundred times. While nothing is parked nothing is asked. Between looks
+it sleeps until the next run time of a lane that a worker here serves, or until a notice.
 """
 
 import asyncio
@@ -28,7 +28,9 @@ from tocsin.worker.remote.sessions import Parked, Sessions
 from tocsin.worker.remote.settler import release_of
 from tocsin.worker.settler import Settler
 
-_CLAIMS_AT_ONCE: Final = 4
+_CLAIMS_AT_ONCE: Final = 16
+"""More than a gateway has connections: each has the next one waiting. With 64 workers that take one execution
+at a time, 600/s instead of 160/s (two cores, shared with others)."""
 _EMPTY_CLAIM_PAUSE: Final = 20 * MILLISECOND
 """Until the next look when something due could not be had: others have it, or a limit holds it back."""
 
@@ -61,6 +63,8 @@ class Dispatcher:
         self._telemetry = telemetry
         self._failpoints = failpoints
         self._caps: dict[int, int] = {}
+        self._width = 1
+        """How many claims go out together: more from look to look as long as there is enough for all."""
 
     async def run_once(self, now: Instant) -> Report:
         """One look, and the claims that follow from it."""
@@ -100,9 +104,9 @@ class Dispatcher:
     async def _share_out(self, due: Sequence[LaneView], asking: Sequence[Parked], now: Instant) -> int:
         """Claim for one worker after the other, more of them at once as long as there is more."""
         self._caps = self._tenant_caps.caps(due, self._held, now)
-        left, line, width, taken = list(due), deque(asking), 1, 0
+        left, line, taken = list(due), deque(asking), 0
         while left and line:
-            wave = self._next_wave(left, line, width)
+            wave = self._next_wave(left, line, self._width)
             if not wave:
                 break
             answers = await asyncio.gather(
@@ -114,7 +118,7 @@ class Dispatcher:
                 number, exhausted = answer
                 taken += number
                 left = [view for view in left if view.lane not in exhausted]
-            width = min(2 * width, _CLAIMS_AT_ONCE)
+            self._width = min(2 * self._width, _CLAIMS_AT_ONCE) if left else 1
         return taken
 
     def _next_wave(
