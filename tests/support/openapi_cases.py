@@ -35,7 +35,8 @@ _CRONS: Final = (
 _ZONES: Final = ("Europe/Berlin", "UTC", "America/New_York", "Australia/Lord_Howe")
 _SENSIBLE: Final = {"timeout": "30s", "start_within": "1h"}
 _NEEDED: Final[Mapping[str, Any]] = {
-    "sqs": {"region": "eu-central-1", "username": "me", "password": {"secret": "token-0"}}
+    "smtp": {"sender": "tocsin@example.com"},
+    "sqs": {"region": "eu-central-1", "username": "me", "password": {"secret": "token-0"}},
 }
 """What connections of a kind cannot do without."""
 _NOBODY: Final = "http://127.0.0.1:9/"  # refuses connections at once

@@ -50,9 +50,9 @@ BEYOND_A_SCHEMA: Final = {
     r"target\.(address|method|descriptors|metadata.*)": "which hosts, methods and messages there are",
     r"target\.(env.*|stdin|source|args.*)": "variables that are Tocsin's own; nesting; bytes, not characters",
     r"target\.connection": "that there is one of this kind",
-    r"target\.(topic|key|subject|stream|fields.*|exchange|routing_key|queue_url|group|attributes.*)": "what is the broker's own, or Tocsin's",
+    r"target\.(topic|key|subject|stream|fields.*|exchange|routing_key|queue_url|group|attributes.*|to.*)": "what is the broker's own, or Tocsin's",
     r"addresses\[\d+\]|tls\.server_name": "what an address is, and which may be called",
-    r"username|password|token|mechanism|virtual_host|region|creates_streams|replicas": "which kind of broker has it; what goes with which",
+    r"username|password|token|mechanism|virtual_host|region|sender|creates_streams|replicas": "which kind of broker has it; what goes with which",
     r"limit(\.key)?": "max_parallel, rate or both; printable in Unicode's sense",
     r"ranges\[\d+\]\.(from|to)|from|to|until|after|expires_(at|in)": "order of instants, leap seconds, one or the other",
     r"created_(from|to)|next_fire_(from|to)|fire_(from|to)": "leap seconds, which RFC 3339 allows and we do not have",
@@ -67,10 +67,11 @@ BEYOND_A_SCHEMA: Final = {
     r"(settle|held)\.logs\.at": "leap seconds, again",
     r"app|revision|sdk": "printable in Unicode's sense",
     r"scope|channels|watch\.within|quiet\.\w+": "what only the fleet has; which channels, bounds and zones there are",
-    r"url|headers.*|body(\..*|\[.*)?": "of alert channels, as of targets; which kind has a body, and which places",
+    r"url|path_secret|headers.*|method|connection|to(\[\d+\])?|body(\..*|\[.*)?": "of alert channels, as of targets; which kind has which",
+    r"limits\.history_days": "for how many days the installation keeps history",
     r"hour": "that history reaches back that far",
 }  # fmt: skip
-_DEADLY: Final = ["keys_rotate", "keys_revoke", "tenants_suspend", "tenants_change"]
+_DEADLY: Final = ["keys_rotate", "keys_revoke", "tenants_suspend", "tenants_change", "tenants_delete"]
 _BEYOND: Final = re.compile("|".join(f"(?:{field})" for field in BEYOND_A_SCHEMA))
 # The bounds of durations are in the document for numbers, but cannot be for text such as 1h30m.
 _DURATIONS: Final = re.compile(
