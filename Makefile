@@ -66,6 +66,7 @@ lock: ## Rewrite the hashed lock files from pyproject.toml (needs uv)
 	uv pip compile -q pyproject.toml --extra server --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/run.txt
 	uv pip compile -q --group build --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/build.txt
 	uv pip compile -q pyproject.toml --extra server --group dev --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/dev.txt
+	uv pip compile -q pyproject.toml --extra all -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/image.txt
 	uv pip compile -q --group web --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/web.txt
 	uv pip compile -q --group ha -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/ha.txt
 	uv pip compile -q --group bench -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/bench.txt

@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ def test_the_image_runs_without_root_from_files_that_exist_and_listens_on_the_po
     [user] = [line.split()[1] for line in lines if line.startswith("USER ")]
     assert int(user) > 0
     assert f"EXPOSE {Settings().port}" in lines
-    assert (ROOT / "requirements" / "run.txt").exists()
+    assert (ROOT / "requirements" / "image.txt").exists()
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     for source in re.findall(r"^COPY (?!--from)(\S+)", DOCKERFILE, re.MULTILINE):
         assert any(Path(source).match(kept.lstrip("!")) or kept == f"!{source}" for kept in ignored) or (
@@ -85,6 +86,14 @@ def test_the_image_runs_without_root_from_files_that_exist_and_listens_on_the_po
     version = re.findall(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0]
     assert COMPOSE["services"]["api"]["image"] == f"tocsin:{version}"
     assert manifests()["Kustomization", ""]["images"][0]["newTag"] == version
+
+
+def test_the_image_has_what_every_extra_needs() -> None:
+    pinned = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements" / "image.txt").read_text(), re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for extra, needs in project["optional-dependencies"].items():
+        names = {re.split(r"[\[<>=]", need)[0] for need in needs} - {"tocsin"}
+        assert names <= pinned, (extra, names - pinned)
 
 
 def test_the_compose_file_migrates_first_and_lets_processes_drain() -> None:
