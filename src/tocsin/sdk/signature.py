@@ -85,7 +85,7 @@ def to_plain(value: Any) -> Any:
 
 def _write_model(value: Any) -> Any:
     if not hasattr(value, "model_dump"):
-        raise NotImplementedError(f"{type(value).__name__} is no type that JSON has")
+        raise NotImplementedError(f"a value of the type {type(value).__name__} is no JSON")
     return value.model_dump(mode="json")
 
 
