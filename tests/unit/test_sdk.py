@@ -287,7 +287,7 @@ def test_importing_the_package_loads_neither_the_server_nor_the_client() -> None
         subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout
         == "[]\n"
     )
-    enqueues = "import sys; from tocsin import App; print(sorted({m.split('.')[0] for m in sys.modules} & {'asyncpg', 'click', 'starlette', 'uvicorn'}))"
+    enqueues = "import sys; from tocsin import App; print(sorted({m.split('.')[0] for m in sys.modules} & {'asyncpg', 'click', 'httpx2', 'starlette', 'uvicorn'}))"
     assert (
         subprocess.run([sys.executable, "-c", enqueues], capture_output=True, text=True, check=True).stdout
         == "[]\n"

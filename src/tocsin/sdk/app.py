@@ -9,13 +9,13 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, overload
 
 from tocsin.domain.errors import Refused
-from tocsin.sdk.client.sync import Client
 from tocsin.sdk.context import Context
 from tocsin.sdk.options import Limit, Options, Retry, Run, Span
 from tocsin.sdk.task import AsyncTask, NamedTask, Task
 
 if TYPE_CHECKING:
     from tocsin.sdk.client import types
+    from tocsin.sdk.client.sync import Client
     from tocsin.sdk.schedules import Planned, When
     from tocsin.sdk.worker.worker import Worker
 
@@ -55,8 +55,10 @@ class App:
         self._lock = threading.Lock()
 
     @property
-    def client(self) -> Client:
+    def client(self) -> "Client":
         """The client that tasks are enqueued by. A forked process gets its own."""
+        from tocsin.sdk.client.sync import Client  # noqa: PLC0415 - it takes as long as all the rest
+
         with self._lock:
             if self._client is None or self._made_in != os.getpid():
                 self._client = Client(self._url, self._api_key)

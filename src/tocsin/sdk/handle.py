@@ -11,11 +11,11 @@ import msgspec
 
 from tocsin.domain.errors import TocsinError
 from tocsin.domain.lifecycle import FINAL
-from tocsin.sdk.client.sync import Client
 from tocsin.sdk.signature import Signature
 
 if TYPE_CHECKING:
     from tocsin.sdk.client import types
+    from tocsin.sdk.client.sync import Client
 
 R = TypeVar("R")
 _WAIT: Final = 20.0
@@ -42,7 +42,7 @@ class Handle(Generic[R]):
 
     def __init__(
         self,
-        client: Client,
+        client: "Client",
         job_id: str,
         execution_id: str | None,
         signature: Signature | None,
