@@ -7,11 +7,13 @@ from tests.acceptance.fleet import Fleet, run, until
 from tests.acceptance.fleet_load import now
 from tests.support.history import SECOND
 from tests.support.older_build import older_build
+from tests.support.postgres import Cluster
 
 
 def test_an_older_build_and_this_one_work_side_by_side_and_clients_see_no_error(
-    url: str, tmp_path: Path
+    cluster: Cluster, tmp_path: Path
 ) -> None:
+    url = cluster.empty_database()  # so that it begins with the older build's schema
     older = older_build(tmp_path / "older")
 
     async def scenario() -> None:
@@ -34,6 +36,7 @@ def test_an_older_build_and_this_one_work_side_by_side_and_clients_see_no_error(
             assert min(after) > max(before), "the older build was this one"
 
     run(scenario())
+    cluster.drop(url)
 
 
 async def newest_known(fleet: Fleet) -> set[int]:
