@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, quote_plus, urlsplit
 
 from playwright.sync_api import Browser, Page, StorageState, expect
 
-from tests.browser.conftest import ZONE, look, settled
+from tests.browser.conftest import ZONE, look, settled, until
 from tests.browser.served import Served
 
 # What a page can be narrowed, sorted or turned to: fields to fill, choices to make, buttons to press, and the
@@ -63,18 +63,18 @@ def test_filters_sorts_spans_and_the_zone_survive_reload_back_and_a_copied_addre
         _turn(page, steps)
         for name, value in (steps["is"] | {"zone": "UTC"}).items():
             expect(page).to_have_url(_with(name, value))
+        page.evaluate(DRAWN)
         there, address = _shown(page), page.url
         page.reload()
-        settled(page)
-        assert (_shown(page), page.url) == (there, address), "after a reload"
+        _shows(page, there, "after a reload")
+        assert page.url == address
         page.get_by_role("navigation").get_by_role("link", name="Calendars").click()
         expect(page.get_by_role("heading", name="Calendars", exact=True)).to_be_visible()
         page.go_back()
-        settled(page)
-        assert (_shown(page), page.url) == (there, address), "after going back"
+        _shows(page, there, "after going back")
+        assert page.url == address
         elsewhere.goto(address)
-        settled(elsewhere)
-        assert _shown(elsewhere) == there, "in another browser"
+        _shows(elsewhere, there, "in another browser")
     other.close()
 
 
@@ -125,6 +125,19 @@ def test_tabs_days_ranges_of_time_and_the_tenant_are_in_the_address(logged_in: P
 def _with(name: str, value: str) -> re.Pattern[str]:
     """An address that has this among its parameters."""
     return re.compile(rf"[?&]{name}={re.escape(quote_plus(value))}(&|$)")
+
+
+def _shows(page: Page, wanted: Any, when: str) -> None:
+    """Wait until all controls stand at what they stood at: some are set just after the page is there."""
+    settled(page)
+    until(page, lambda: _shown(page) == wanted, f"{when} {_shown(page)} instead of {wanted}", seconds=10)
+
+
+# What follows the address is drawn a frame or two after it has changed.
+DRAWN = """async () => {
+    for (let n = 0; n < 3; n++) await new Promise(requestAnimationFrame);
+    await new Promise((done) => setTimeout(done, 150));
+}"""
 
 
 def _shown(page: Page) -> Any:

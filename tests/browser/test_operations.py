@@ -36,14 +36,16 @@ def _die(served: Served, api: RealApi, numbers: dict[str, int]) -> None:
     wait_for(lambda: dead() == len(jobs), 60, "not all of them are dead")
 
 
-def _replay(page: Page, error: str, number: int, *, steps: bool = True, brake: bool = True) -> str:
+def _replay(
+    page: Page, error: str, number: int, *, steps: bool = True, brake: bool = True, pace: str = "1000"
+) -> str:
     """Replay a group by its button; answers with the operation's id. A brake looks at 50 at a time, which
     takes its time."""
     group = page.get_by_role("table", name="Kinds of errors").locator("tbody tr").filter(has_text=error)
     group.get_by_role("button", name="Replay…").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.locator(".consequence")).to_contain_text(f"{number:,} dead letters match")
-    dialog.get_by_label("per second").fill("1000")
+    dialog.get_by_label("per second").fill(pace)
     if not steps:
         dialog.get_by_label("in steps").uncheck()
     keep(page, "replay")
@@ -79,10 +81,10 @@ def test_1204_dead_letters_with_two_errors_are_two_groups_and_a_replay_in_steps_
 
 def test_a_replay_whose_target_fails_half_of_them_stops_by_itself(page: Page, served: Served) -> None:
     api = served.tenant("half")
-    _die(served, api, {"?status=404": 40, "?status=404&fail_first=1": 40})
+    _die(served, api, {"?status=404": 120, "?status=404&fail_first=1": 120})
     log_in(page, served, api.key)
     look(page, served, "/dead-letters")
-    operation = _replay(page, "404", 80, steps=False)
+    operation = _replay(page, "404", 240, steps=False, pace="40")  # six seconds, of which a brake needs two
     expect(page.locator("h1 .state")).to_contain_text("paused", timeout=30_000)
     expect(page.locator(".warning")).to_contain_text("failed")
     expect(page.locator("figcaption")).to_contain_text("left")

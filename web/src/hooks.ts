@@ -39,12 +39,14 @@ export function useData<T>(
   }, [heard]);
   useEffect(() => {
     if (!live || path === null) return;
+    const often = Math.min(everyMs, POLL_MS);
     const timer = setInterval(() => {
-      if (!document.hidden && wanted.value && (!connected.value || Date.now() - last.current >= everyMs)) {
+      const due = Date.now() - last.current >= everyMs || (!connected.value && often === everyMs);
+      if (!document.hidden && wanted.value && (due || store.peek().error !== null)) {
         last.current = Date.now();
         void refresh(path);
       }
-    }, everyMs);
+    }, often);
     return () => clearInterval(timer);
   }, [path, live, everyMs]);
   const before = useRef<T | null>(null);
