@@ -138,6 +138,30 @@ def test_what_holds_a_turn_is_taken_before_everything_else(url: str, way: str) -
     tell(url, story)
 
 
+def test_a_transaction_that_settles_several_keeps_to_the_order_too(url: str) -> None:
+    async def story(place: Place) -> None:
+        plain, solo = (*await place.define("allow"), *await place.define("queue"))
+        now = place.clock.now()
+        times = await place.fire(plain, now - 5 * SECOND, 2)
+        [late] = await place.fire(solo, now - SECOND)
+        worker = await place.worker(1, claim_ttl=HOUR / SECOND)
+        started = await place.start_what_is_ready(worker)
+        order = [ExecutionKey(solo, late), *(ExecutionKey(plain, at) for at in times)]
+        assert sorted(order) == [*order[1:], order[0]]
+
+        async def settle() -> None:
+            async with place.database.transaction() as session:
+                for claim in sorted(started, key=lambda claim: claim.key):
+                    await session.execute("SELECT succeed($1, $2, $3)", *claim.key, claim.token)
+
+        await takes_in_order(place, order, settle)
+        await settle()
+        left = "SELECT (SELECT count(*) FROM executions) + (SELECT count(*) FROM settlements) AS left"
+        assert (await place.database.one(left))["left"] == 0
+
+    tell(url, story)
+
+
 @pytest.mark.parametrize(
     ("do", "of"),
     [
