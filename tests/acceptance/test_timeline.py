@@ -333,7 +333,9 @@ def foresee(api: InProcessApi) -> None:
         leasing, leases = LeaseStore(api.database, 10.0), Leases(api.context.clock, 10.0)
         node = await leasing.register("scheduler", ("scheduler",), "1")
         leases.renewed(await leasing.take(node, DEFAULT_SHARDS), api.context.clock.monotonic())
-        forecaster = Forecaster(Foreseeing(api.database, node), leases, api.context.clock)
+        forecaster = Forecaster(
+            Foreseeing(api.database, node), leases, api.context.clock, api.context.telemetry
+        )
         for _ in range(8):
             forecaster._resting_until = 0
             await forecaster.run_once(api.context.clock.now())

@@ -128,7 +128,7 @@ class Month:
             LaneKeeper(UnusedLanes(self._database, CELL), leases),
             tallies,
             TallyKeeper(TallyStore(self._database), leases),
-            Forecaster(Foreseeing(self._database, self.node.node_id), leases, clock),
+            Forecaster(Foreseeing(self._database, self.node.node_id), leases, clock, Telemetry()),
             Retention(HistoryStore(self._database), nodes, leases, HISTORY_DAYS, AUDIT_DAYS),
             AlertKeeper(
                 AlertCourses(self._database, self.node.node_id),

@@ -2,6 +2,7 @@
 leases."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.simulation.outage import TENANT, Engine, play, schedule
 from tests.support.postgres import Cluster
 from tocsin.domain.blackout import CalendarRange
+from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import DAY, HOUR, MINUTE, SECOND, Instant, format_instant, parse_instant
 from tocsin.domain.planning import terms_of
 from tocsin.domain.policy import Policies
@@ -19,6 +21,7 @@ from tocsin.scheduler.forecaster import Forecaster
 from tocsin.store.calendars import CalendarStore, ranges_of
 from tocsin.store.forecasts import ForecastStore
 from tocsin.store.foreseeing import Foreseeing
+from tocsin.telemetry import Telemetry
 
 NOON = parse_instant("2031-05-05T12:00:00Z", "")
 Story = Callable[[Engine], Awaitable[None]]
@@ -31,9 +34,10 @@ def url(cluster: Cluster):  # type: ignore[no-untyped-def]
     cluster.drop(url)
 
 
-async def forecaster_of(engine: Engine) -> Forecaster:
+async def forecaster_of(engine: Engine, telemetry: Telemetry | None = None) -> Forecaster:
     (node,) = await engine.database.fetch("SELECT id FROM nodes")
-    return Forecaster(Foreseeing(engine.database, node["id"]), engine.leases, engine.time.clock)
+    store = Foreseeing(engine.database, node["id"])
+    return Forecaster(store, engine.leases, engine.time.clock, telemetry or Telemetry())
 
 
 async def whole_cycle(engine: Engine, forecaster: Forecaster) -> None:
@@ -159,6 +163,56 @@ def test_a_shard_that_has_more_than_can_be_summed_up_says_so(
 
     monkeypatch.setattr(parts, "_BUDGET", 100)
     play(url, NOON, story)
+
+
+def test_a_defect_that_one_shard_shows_costs_no_other_its_forecast(url: str) -> None:
+    async def story(engine: Engine) -> None:
+        engine.away = {"planner", "claimer"}
+        for _ in range(20):
+            await engine.define(schedule(cron="30 * * * *"))
+        telemetry = Telemetry()
+        forecaster = await forecaster_of(engine, telemetry)
+        shards = {row["shard"] for row in await engine.database.fetch("SELECT DISTINCT shard FROM jobs")}
+        strange, sum_up = min(shards), forecaster._foresee
+
+        async def failing(shard: Any, *more: Any) -> Any:
+            if shard.shard == strange:
+                raise ZeroDivisionError
+            return await sum_up(shard, *more)
+
+        forecaster._foresee = failing  # type: ignore[method-assign]
+        await whole_cycle(engine, forecaster)
+        written = "SELECT DISTINCT shard FROM forecasts"
+        assert {row["shard"] for row in await engine.database.fetch(written)} == shards - {strange}
+        labels = {"part": "forecaster", "kind": "defect"}
+        assert telemetry.registry.get_sample_value("tocsin_part_errors_total", labels) == 1
+        forecaster._foresee = sum_up  # type: ignore[method-assign]
+        await whole_cycle(engine, forecaster)
+        assert {row["shard"] for row in await engine.database.fetch(written)} == shards
+
+    play(url, NOON, story)
+
+
+def test_shards_whose_look_the_database_did_not_answer_are_looked_at_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(engine: Engine) -> None:
+        engine.away = {"planner", "claimer"}
+        await engine.define(schedule(every="1h"))
+        forecaster = await forecaster_of(engine)
+        with monkeypatch.context() as patch:
+            patch.setattr(forecaster._store, "groups", unanswered)
+            with pytest.raises(Unavailable):
+                await forecaster.run_once(engine.time.now())
+        while (await forecaster.run_once(engine.time.now())).done:
+            forecaster._resting_until = 0
+        assert (await ForecastStore(engine.database).age()).whole
+
+    play(url, NOON, story)
+
+
+async def unanswered(_: Any) -> Any:
+    raise Unavailable("the database does not answer")
 
 
 def test_it_rests_between_steps_and_between_cycles_whoever_wakes_it(url: str) -> None:

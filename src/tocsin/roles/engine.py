@@ -76,7 +76,7 @@ def scheduler_loops(process: Process, member: Membership, leases: Leases) -> lis
     member.notices.on("queues", keeping.wake)
     operating = Loop(Operations(Acting(database, settings.horizon, process.failpoints)), process.clock)
     member.notices.on("operation", operating.wake)
-    forecaster = Forecaster(Foreseeing(database, member.node_id), leases, process.clock)
+    forecaster = Forecaster(Foreseeing(database, member.node_id), leases, process.clock, telemetry)
     forecasting = Loop(forecaster, process.clock, first_after=_BACKLOG_FIRST)
     member.notices.on("plan", forecaster.jobs_changed)
     member.notices.on("plan", forecasting.wake)

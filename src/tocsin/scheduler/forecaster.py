@@ -11,13 +11,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+import structlog
+
 from tocsin.clock import Clock
 from tocsin.domain.blackout import Range
+from tocsin.domain.errors import OwnershipLost, Unavailable
 from tocsin.domain.forecast import Minutes, foresee
 from tocsin.domain.instant import DAY, MINUTE, SECOND, Instant, Span
 from tocsin.scheduler.leaser import Leases
 from tocsin.service import Report
-from tocsin.store.foreseeing import Foreseeing, Foreseen, ShardGroups, TenantGroup
+from tocsin.store.foreseeing import Calendars, Foreseeing, Foreseen, ShardGroups, TenantGroup
+from tocsin.telemetry import Telemetry
 
 DAYS: Final = 8
 """Today and seven more, so that a week from now on is always known."""
@@ -29,6 +33,7 @@ _SHORTEST_REST: Final = 5 * SECOND
 _REST_AFTER_STEP: Final = 20
 _REST_AFTER_CYCLE: Final = 100
 _MOST_REMEMBERED: Final = 2_000
+_log = structlog.get_logger()
 
 
 class Forecaster:
@@ -37,10 +42,11 @@ class Forecaster:
     name = "forecaster"
     interval = 600.0
 
-    def __init__(self, store: Foreseeing, leases: Leases, clock: Clock) -> None:
+    def __init__(self, store: Foreseeing, leases: Leases, clock: Clock, telemetry: Telemetry) -> None:
         self._store = store
         self._leases = leases
         self._clock = clock
+        self._telemetry = telemetry
         self._changed = False
         self._todo: list[int] = []
         self._spent: Span = 0
@@ -69,7 +75,11 @@ class Forecaster:
             return Report(again_at=self._resting_until)
         began = self._clock.monotonic()
         step, self._todo = self._todo[:_SHARDS_AT_ONCE], self._todo[_SHARDS_AT_ONCE:]
-        await self._look({shard: held[shard] for shard in step if shard in held}, now)
+        try:
+            await self._look({shard: held[shard] for shard in step if shard in held}, now)
+        except Unavailable:
+            self._todo = step + self._todo
+            raise
         took = round((self._clock.monotonic() - began) * SECOND)
         self._spent += took
         return Report(len(step), self._rest(now, took))
@@ -86,16 +96,29 @@ class Forecaster:
         found = await self._store.groups(sorted(leases))
         calendars = await self._store.calendars(found)
         since = now - now % MINUTE
-        same = []
+        same: dict[int, int] = {}
         for shard in found:
             mark = hash((since // DAY, shard.mark, calendars.mark))
             if self._known.get(shard.shard) == mark:
-                same.append(shard.shard)
-                continue
-            foreseen = await self._foresee(shard, calendars.ranges, since)
-            if await self._store.write(shard, leases[shard.shard], foreseen, now):
+                same[shard.shard] = leases[shard.shard]
+            elif await self._write(shard, leases[shard.shard], calendars, since, now):
                 self._known[shard.shard] = mark
-        await self._store.note_look({shard: leases[shard] for shard in same}, now)
+        await self._store.note_look(same, now)
+
+    async def _write(
+        self, shard: ShardGroups, epoch: int, calendars: Calendars, since: Instant, now: Instant
+    ) -> bool:
+        """Sum a shard up and write that. A defect that shows with one shard leaves that one as old as it is:
+        the next cycle tries it again."""
+        try:
+            foreseen = await self._foresee(shard, calendars.ranges, since)
+            return await self._store.write(shard, epoch, foreseen, now)
+        except (Unavailable, OwnershipLost):
+            raise
+        except Exception as error:  # noqa: BLE001 - see above
+            _log.error("forecaster.shard_failed", shard=shard.shard, exc_info=error)
+            self._telemetry.part_errors.labels(self.name, "defect").inc()
+            return False
 
     async def _foresee(
         self, shard: ShardGroups, calendars: dict[tuple[int, str], list[Range]], since: Instant
