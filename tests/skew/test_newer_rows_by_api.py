@@ -2,9 +2,11 @@
 be ended."""
 
 import asyncio
+import json
 
 import pytest
 
+import tocsin
 from tests.skew.tomorrow import UNKNOWN, UNKNOWN_SCHEDULES, UNKNOWN_TARGET
 from tests.support.api import in_process_api
 from tocsin.api.events import _events
@@ -47,3 +49,24 @@ def test_an_operation_that_only_newer_versions_know_is_refused_in_words_and_its_
         assert (many.status, [one["id"] for one in many.json()["broken"]]) == (200, [str(made)])
         row = api.fetch("SELECT o.*, 0 AS under_way FROM operations o")
         assert [kind for kind, _ in _events(Beat(0, [], row))] == ["pulse"]
+
+
+def test_a_tenant_whose_limits_cannot_be_read_is_refused_in_words_and_others_are_served(url: str) -> None:
+    with in_process_api(url) as api:
+        strange, plain = (api.new_key("read", "write", tenant=name) for name in ("strange", "plain"))
+        api.fetch("UPDATE tenants SET limits = '{\"pending_jobs\": {\"burst\": 3}}' WHERE name = 'strange'")
+        as_strange = [(b"tocsin-tenant", b"strange")]
+        for answer in (
+            api.get("/v1/jobs", key=strange),
+            api.post("/v1/jobs", JOB, key=strange),
+            api.call("GET", "/v1/jobs", headers=as_strange),
+            api.get("/v1/tenants/strange"),
+        ):
+            assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+            assert f"a newer version than {tocsin.__version__} wrote" in answer.json()["detail"]
+        assert api.get("/v1/jobs", key=plain).status == 200
+        listed = api.get("/v1/tenants")
+        assert {"default", "plain"} <= {one["name"] for one in listed.json()["items"]}
+        body = json.dumps({"limits": {"pending_jobs": 5}}).encode()
+        assert api.call("PATCH", "/v1/tenants/strange", body).status == 200
+        assert api.get("/v1/jobs", key=strange).status == 200

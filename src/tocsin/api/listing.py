@@ -12,10 +12,18 @@ import msgspec
 import structlog
 
 from tocsin.api.wire.pages import Broken
-from tocsin.domain.errors import Refused
+from tocsin.domain.errors import Refused, Unavailable
 
 _L = TypeVar("_L")
-_UNREADABLE: Final = (ValueError, TypeError, LookupError, ArithmeticError, msgspec.MsgspecError, Refused)
+_UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    msgspec.MsgspecError,
+    Refused,
+    Unavailable,
+)
 _MOST_LOGGED: Final = 5
 _log = structlog.get_logger()
 

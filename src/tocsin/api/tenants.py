@@ -17,6 +17,7 @@ from tocsin.domain.instant import format_instant
 from tocsin.domain.keys import Scope
 from tocsin.domain.limits import TenantLimits, check_limits
 from tocsin.domain.tenant import TenantState, check_tenant_name, check_weight
+from tocsin.store.tenants import limits_of
 
 
 async def create(call: Call) -> wire.Tenant:
@@ -105,7 +106,7 @@ def origin_of(call: Call) -> Origin:
 
 
 def _shown(call: Call, row: Any) -> wire.Tenant:
-    own = msgspec.json.decode(row["limits"], type=TenantLimits)
+    own = limits_of(row)
     in_force = own.over(call.context.authenticator.defaults)
     return wire.Tenant(
         row["name"],

@@ -13,13 +13,13 @@ from tocsin.domain.instant import SECOND, Instant, Span, format_instant
 from tocsin.domain.keys import BOOTSTRAP_ID, Scope, hash_of
 from tocsin.domain.limits import TenantLimits
 from tocsin.store.audit import Entry, write_audit
+from tocsin.store.tenants import limits_of
 
 _COLUMNS = (
     "k.id, k.tenant_id, t.name AS tenant, k.name, k.scopes, k.created_at, k.expires_at, k.revoked_at, k.last_used_at,"
     " k.replaced_by, k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > tocsin_now()) AS valid"
 )
 _FROM = "FROM api_keys k JOIN tenants t ON t.id = k.tenant_id"
-_limits = msgspec.json.Decoder(TenantLimits).decode
 
 
 class StoredKey(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class KeyStore:
             row["tenant"],
             row["true_hash"],
             scopes,
-            _limits(row["limits"]),
+            limits_of(row),
             row["expires_at"],
             row["suspended"],
         )

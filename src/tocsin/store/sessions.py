@@ -17,13 +17,13 @@ from tocsin.domain.instant import DAY, HOUR, Instant
 from tocsin.domain.keys import BOOTSTRAP_ID, Scope
 from tocsin.domain.limits import TenantLimits
 from tocsin.store.statements import sql
+from tocsin.store.tenants import limits_of
 
 TICKET_LIFE: Final = timedelta(minutes=10)
 SESSION_LIFE: Final = timedelta(hours=12)
 _LONGEST_LIFE: Final = 7 * DAY
 _EXTENDED_BELOW: Final = 23 * HOUR // 2  # one write per half hour of use
 _MOST_OF_KEY: Final = 200
-_limits = msgspec.json.Decoder(TenantLimits).decode
 
 
 class LiveSession(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class SessionStore:
             await self._extend(token)
         scopes = frozenset(map(Scope, row["scopes"]))
         return LiveSession(
-            row["id"], row["tenant_id"], row["tenant"], scopes, _limits(row["limits"]), row["expires_at"]
+            row["id"], row["tenant_id"], row["tenant"], scopes, limits_of(row), row["expires_at"]
         )
 
     async def open_session(self, key_id: str) -> str | None:

@@ -7,16 +7,17 @@ from typing import Any
 
 import msgspec
 
+import tocsin
 from tocsin.db.pool import Database, Record, Session, UniqueViolation
 from tocsin.domain.audit import Origin
 from tocsin.domain.cells import CELL
-from tocsin.domain.errors import Conflict, NotFound
+from tocsin.domain.errors import Conflict, NotFound, Unavailable
 from tocsin.domain.limits import TenantLimits
 from tocsin.domain.tenant import Tenant, TenantState
 from tocsin.store.audit import Entry, write_audit
 from tocsin.store.statements import sql
 
-_limits = msgspec.json.Decoder(TenantLimits).decode
+_decode = msgspec.json.Decoder(TenantLimits).decode
 
 
 class TenantStore:
@@ -133,13 +134,26 @@ class TenantStore:
 
 def tenant_of(row: Record) -> Tenant:
     """A row as a value."""
-    return Tenant(row["id"], row["name"], TenantState(row["state"]), row["weight"], _limits(row["limits"]))
+    return Tenant(row["id"], row["name"], TenantState(row["state"]), row["weight"], limits_of(row))
+
+
+def limits_of(row: Record) -> TenantLimits:
+    """A tenant's limits, for whoever has to keep to them. What only a newer version can read is served by
+    newer nodes."""
+    try:
+        return _decode(row["limits"])
+    except msgspec.MsgspecError as error:
+        raise Unavailable(
+            f"this version cannot read the tenant's limits, which a newer version than {tocsin.__version__} wrote: a node of"
+            " that version can answer",
+            why=str(error),
+        ) from None
 
 
 def readable(rows: Iterable[Record]) -> Iterator[Tenant]:
     """Those that this version can read. The others are the concern of newer nodes, and of nobody else."""
     for row in rows:
-        with contextlib.suppress(msgspec.MsgspecError, ValueError):
+        with contextlib.suppress(Unavailable, ValueError):
             yield tenant_of(row)
 
 
