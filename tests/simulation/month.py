@@ -40,7 +40,7 @@ from tocsin.scheduler.alert_keeper import AlertKeeper
 from tocsin.scheduler.backfiller import Backfiller
 from tocsin.scheduler.forecaster import Forecaster
 from tocsin.scheduler.forgetter import Forgetter
-from tocsin.scheduler.lane_keeper import LaneKeeper
+from tocsin.scheduler.lane_remover import LaneRemover
 from tocsin.scheduler.operations import Operations
 from tocsin.scheduler.resumer import Resumer
 from tocsin.scheduler.retention import Retention
@@ -125,7 +125,7 @@ class Month:
             *(part.loop.service for part in self.node.parts),
             Backfiller(BackfillStore(self._database), leases),
             Resumer(Pausing(self._database, SETTINGS.horizon), leases),
-            LaneKeeper(UnusedLanes(self._database, CELL), leases),
+            LaneRemover(UnusedLanes(self._database, CELL), leases),
             tallies,
             TallyKeeper(TallyStore(self._database), leases),
             Forecaster(Foreseeing(self._database, self.node.node_id), leases, clock, Telemetry()),

@@ -423,7 +423,7 @@ def test_every_table_of_a_tenant_is_known_to_its_deletion(url: str) -> None:
         by_others = {
             "jobs", "executions", "history", "attempt_logs",  # by statements of their own
             "alerts", "operation_batches", "operation_runs",  # with what they belong to
-            "lanes", "audit", "tenant_logins",  # by the lane keeper; kept; refused while there are any
+            "lanes", "audit", "tenant_logins",  # by the lane remover; kept; refused while there are any
         }  # fmt: skip
         known = {*forgetting_tenants._OWNED, *by_others}
         assert {row["name"] for row in rows} == known, "name new tables of tenants in forgetting_tenants"

@@ -25,7 +25,7 @@ from tocsin.scheduler.backfiller import Backfiller
 from tocsin.scheduler.clock_watch import ClockWatch
 from tocsin.scheduler.forecaster import Forecaster
 from tocsin.scheduler.forgetter import Forgetter
-from tocsin.scheduler.lane_keeper import LaneKeeper
+from tocsin.scheduler.lane_remover import LaneRemover
 from tocsin.scheduler.leaser import Leases
 from tocsin.scheduler.login_keeper import LoginKeeper
 from tocsin.scheduler.operations import Operations
@@ -109,7 +109,7 @@ def scheduler_loops(process: Process, member: Membership, leases: Leases) -> lis
         ),
     ]
     housekeeping: list[Any] = [
-        LaneKeeper(UnusedLanes(database, CELL), leases),
+        LaneRemover(UnusedLanes(database, CELL), leases),
         TallyKeeper(TallyStore(database), leases),
         Forgetter(
             ForgettingStore(database, settings.history_days, settings.audit_days), leases, process.clock

@@ -26,7 +26,7 @@ _OWNED: Final = (
     "limit_slots", "lanes_entered", "settlements",
 )  # fmt: skip
 """Tables with a tenant's rows beside jobs, executions, history and their logs, in the order in which they
-go. Lanes are the lane keeper's."""
+go. Lanes are the lane remover's."""
 _log = structlog.get_logger()
 
 

@@ -1,5 +1,5 @@
-"""Has lanes removed that nothing used for an hour: tenants and queues come and go, and every look probes
-every lane."""
+"""Removes lanes that nothing used for an hour: tenants and queues come and go, and every look probes every
+lane. Which lanes are served, and how much of each, is decided in `queue`."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ _NOT_OURS: Final = 60 * SECOND
 _log = structlog.get_logger()
 
 
-class LaneKeeper:
+class LaneRemover:
     """Runs every ten minutes on the node that leases shard 0, in small steps."""
 
     name = "lanes"
