@@ -165,7 +165,10 @@ def test_a_shard_that_has_more_than_can_be_summed_up_says_so(
     play(url, NOON, story)
 
 
-def test_a_defect_that_one_shard_shows_costs_no_other_its_forecast(url: str) -> None:
+@pytest.mark.parametrize("step", ["groups", "write"])
+def test_a_defect_that_one_shard_shows_costs_no_other_its_forecast(
+    url: str, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
     async def story(engine: Engine) -> None:
         engine.away = {"planner", "claimer"}
         for _ in range(20):
@@ -173,20 +176,20 @@ def test_a_defect_that_one_shard_shows_costs_no_other_its_forecast(url: str) -> 
         telemetry = Telemetry()
         forecaster = await forecaster_of(engine, telemetry)
         shards = {row["shard"] for row in await engine.database.fetch("SELECT DISTINCT shard FROM jobs")}
-        strange, sum_up = min(shards), forecaster._foresee
+        strange, right = min(shards), getattr(forecaster._store, step)
 
-        async def failing(shard: Any, *more: Any) -> Any:
-            if shard.shard == strange:
+        async def failing(of: Any, *more: Any) -> Any:
+            if strange in (of if step == "groups" else [of.shard]):
                 raise ZeroDivisionError
-            return await sum_up(shard, *more)
+            return await right(of, *more)
 
-        forecaster._foresee = failing  # type: ignore[method-assign]
-        await whole_cycle(engine, forecaster)
+        with monkeypatch.context() as patch:
+            patch.setattr(forecaster._store, step, failing)
+            await whole_cycle(engine, forecaster)
         written = "SELECT DISTINCT shard FROM forecasts"
         assert {row["shard"] for row in await engine.database.fetch(written)} == shards - {strange}
         labels = {"part": "forecaster", "kind": "defect"}
         assert telemetry.registry.get_sample_value("tocsin_part_errors_total", labels) == 1
-        forecaster._foresee = sum_up  # type: ignore[method-assign]
         await whole_cycle(engine, forecaster)
         assert {row["shard"] for row in await engine.database.fetch(written)} == shards
 

@@ -20,7 +20,7 @@ from tocsin.domain.forecast import Minutes, foresee
 from tocsin.domain.instant import DAY, MINUTE, SECOND, Instant, Span
 from tocsin.scheduler.leaser import Leases
 from tocsin.service import Report
-from tocsin.store.foreseeing import Calendars, Foreseeing, Foreseen, ShardGroups, TenantGroup
+from tocsin.store.foreseeing import Foreseeing, Foreseen, ShardGroups, TenantGroup
 from tocsin.telemetry import Telemetry
 
 DAYS: Final = 8
@@ -93,32 +93,34 @@ class Forecaster:
         return self._earliest if self._changed else self._next_cycle
 
     async def _look(self, leases: dict[int, int], now: Instant) -> None:
-        found = await self._store.groups(sorted(leases))
-        calendars = await self._store.calendars(found)
-        since = now - now % MINUTE
-        same: dict[int, int] = {}
-        for shard in found:
-            mark = hash((since // DAY, shard.mark, calendars.mark))
-            if self._known.get(shard.shard) == mark:
-                same[shard.shard] = leases[shard.shard]
-            elif await self._write(shard, leases[shard.shard], calendars, since, now):
-                self._known[shard.shard] = mark
-        await self._store.note_look(same, now)
-
-    async def _write(
-        self, shard: ShardGroups, epoch: int, calendars: Calendars, since: Instant, now: Instant
-    ) -> bool:
-        """Sum a shard up and write that. A defect that shows with one shard leaves that one as old as it is:
-        the next cycle tries it again."""
+        """A defect that shows with one shard leaves that one's forecast as old as it is until the next cycle:
+        where a look fails, each shard is looked at alone."""
         try:
-            foreseen = await self._foresee(shard, calendars.ranges, since)
-            return await self._store.write(shard, epoch, foreseen, now)
+            await self._renew(leases, now)
         except (Unavailable, OwnershipLost):
             raise
         except Exception as error:  # noqa: BLE001 - see above
-            _log.error("forecaster.shard_failed", shard=shard.shard, exc_info=error)
+            if len(leases) > 1:
+                for shard, epoch in leases.items():
+                    await self._look({shard: epoch}, now)
+                return
+            _log.error("forecaster.shard_failed", shard=min(leases, default=None), exc_info=error)
             self._telemetry.part_errors.labels(self.name, "defect").inc()
-            return False
+
+    async def _renew(self, leases: dict[int, int], now: Instant) -> None:
+        found = await self._store.groups(sorted(leases))
+        calendars = await self._store.calendars(found)
+        since = now - now % MINUTE
+        same = []
+        for shard in found:
+            mark = hash((since // DAY, shard.mark, calendars.mark))
+            if self._known.get(shard.shard) == mark:
+                same.append(shard.shard)
+                continue
+            foreseen = await self._foresee(shard, calendars.ranges, since)
+            if await self._store.write(shard, leases[shard.shard], foreseen, now):
+                self._known[shard.shard] = mark
+        await self._store.note_look({shard: leases[shard] for shard in same}, now)
 
     async def _foresee(
         self, shard: ShardGroups, calendars: dict[tuple[int, str], list[Range]], since: Instant
