@@ -14,7 +14,7 @@ run: $(VENV)/.run dashboard ## Start Tocsin on http://127.0.0.1:8420 with its ow
 	@$(BIN)/tocsin serve $(ARGS)
 
 test: $(VENV)/.dev dashboard ## Run the checks and every test (make test ARGS="tests/unit -k cron" for a part)
-	@$(BIN)/python -m pytest $(or $(ARGS),-n 2) || $(if $(ARGS),exit,$(ALONE))
+	@$(BIN)/python -m pytest $(or $(ARGS),-n 3) || $(if $(ARGS),exit,$(ALONE))
 
 # Tests share two cores with servers, browsers and brokers, and some lose a race for them. What fails is tried once
 # more by itself and has to pass there. A defect fails both times; a test that needs this is still listed as failed.

@@ -72,7 +72,7 @@ def _tell_brokers(reporter: Any) -> None:
         ids = [
             report.nodeid for report in reporter.stats.get(result, ()) if "tests/engines/" in report.nodeid
         ]
-        kinds = sorted({name for one in ids for name in re.findall(r"\[(\w+)\]$", one)})
+        kinds = sorted({name for one in ids for name in re.findall(r"\[([a-z_]+)\]$", one)})
         words += [f"{said}: {', '.join(kinds)}"] if kinds else []
     if words:
         print(f"brokers {'; '.join(words)}")

@@ -1,6 +1,7 @@
 """The sandbox that users' tests run in: what happens there is what would happen in earnest, only that time
 passes when the test says so."""
 
+import asyncio
 from collections.abc import Iterator
 
 import psycopg
@@ -10,6 +11,7 @@ import sqlalchemy
 from tests.support.postgres import Cluster
 from tocsin import App, Limit, Postpone, RetryAfter, TaskFailed, current, enqueue_in
 from tocsin.domain.errors import Refused
+from tocsin.testing import database
 from tocsin.testing.sandbox import Sandbox
 
 
@@ -41,6 +43,26 @@ def test_a_test_begins_with_nothing_whatever_was_before(sandbox: Sandbox) -> Non
     assert sandbox.now == began
     assert (sandbox.waiting(work), len(sandbox.advance("2d"))) == ([], 0)
     assert list(sandbox.client.jobs.list()) == []
+
+
+def test_processes_that_share_a_server_make_the_template_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_schema", lambda: "shared")
+    made: list[str] = []
+    make = database._make_template
+
+    async def noting(server_url: str, template: str) -> None:
+        made.append(template)
+        await make(server_url, template)
+
+    async def both() -> list[str]:
+        url = cluster.server.url
+        return list(await asyncio.gather(database.find_template(url), database.find_template(url)))
+
+    monkeypatch.setattr(database, "_make_template", noting)
+    assert asyncio.run(both()) == ["tocsin_sandbox_shared"] * 2
+    assert made == ["tocsin_sandbox_shared"]
 
 
 def test_tasks_ask_for_their_own_waits_and_enqueue_each_other(sandbox: Sandbox) -> None:

@@ -27,6 +27,8 @@ _WITHOUT_A_DISK: Final = (
     "ALTER SYSTEM SET full_page_writes = off",
     "SELECT pg_reload_conf()",
 )
+_MAKING: Final = 120.0
+"""Seconds that a template may take to be made, here or by another process."""
 _IN_USE: Final = "is in use by another"
 
 
@@ -65,11 +67,8 @@ async def _started(directory: Path) -> EmbeddedServer:
 
 async def new_database(server_url: str) -> str:
     """A fresh database with the schema, on virtual time. Returns its URL."""
-    template = f"{_PREFIX}{_schema()}"
+    template = await find_template(server_url)
     name = f"{_PREFIX}{os.getpid()}"
-    there = {row for row in await _databases(server_url) if row.startswith(_PREFIX)}
-    if template not in there:
-        await _make_template(server_url, template)
     await _run(
         server_url,
         f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)',
@@ -83,6 +82,20 @@ async def new_database(server_url: str) -> str:
 async def drop_database(server_url: str, url: str) -> None:
     """Remove a database that `new_database` made."""
     await _run(server_url, f'DROP DATABASE IF EXISTS "{urlsplit(url).path[1:]}" WITH (FORCE)')
+
+
+async def find_template(server_url: str) -> str:
+    """The name of the template, which is made if it is not there. Processes that share a server make it
+    once: the others wait."""
+    template = f"{_PREFIX}{_schema()}"
+    connection = await open_connection(server_url, name="tocsin sandbox", timeout=_MAKING)
+    try:
+        await connection.execute("SELECT pg_advisory_lock(hashtextextended($1, 0))", template)
+        if not await connection.fetchval("SELECT count(*) FROM pg_database WHERE datname = $1", template):
+            await _make_template(server_url, template)
+    finally:
+        await connection.close()  # and with it the lock
+    return template
 
 
 async def _make_template(server_url: str, template: str) -> None:
@@ -101,14 +114,6 @@ def _schema() -> str:
     known = migrations()
     digest = hashlib.sha256("".join(one.checksum for one in known).encode()).hexdigest()
     return f"{known[-1].number:04}_{digest[:12]}"
-
-
-async def _databases(server_url: str) -> list[str]:
-    connection = await open_connection(server_url, name="tocsin sandbox")
-    try:
-        return [row["datname"] for row in await connection.fetch("SELECT datname FROM pg_database")]
-    finally:
-        await connection.close()
 
 
 async def _run(server_url: str, *statements: str) -> None:
