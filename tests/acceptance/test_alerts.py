@@ -175,7 +175,9 @@ def test_an_alert_arrives_under_one_key_though_the_engine_is_killed_three_times_
 ) -> None:
     with_database(url, lambda database: KeyStore(database).put_bootstrap(ADMIN_KEY))
     secret_key = base64.b64encode(b"a master key of tests, 32 bytes.").decode()
-    shared = {"database_url": url, "allow_loopback": "true", "secret_key": secret_key, "lease_ttl": "1"}
+    shared = {
+        "database_url": url, "allow_loopback": "true", "secret_key": secret_key, "lease_ttl": "1", "claim_ttl": "2",
+    }  # fmt: skip
     with Receiver() as receiver, Processes(tmp_path) as processes:
         api = RealApi(free_port())
         served = processes.tocsin("api", "api", "--port", str(api.port), **shared)

@@ -66,7 +66,7 @@ class Attempts:
     ) -> None:
         self.clock = VirtualClock(START)
         self.book = OneConnection(connection)
-        opening = Opening(make, OpenSecrets(secrets or {}), Dialer(Resolver(_lookup), policy))
+        opening = Opening(lambda: make, OpenSecrets(secrets or {}), Dialer(Resolver(_lookup), policy))
         self.opening = opening
         self.caller = MessageCaller(connection.kind, self.book, opening, self.clock)
 

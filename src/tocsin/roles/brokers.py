@@ -1,7 +1,9 @@
 """What publishes messages in this process, for every kind of broker whose client is installed.
 
-Clients are imported here, when a process is put together, and only those that are there.
+Clients are imported here, and only when a process meets the first connection of their kind.
 """
+
+from functools import partial
 
 from tocsin.clock import Clock
 from tocsin.db.pool import Database
@@ -32,7 +34,11 @@ def message_callers(
     book = ConnectionBook(ConnectionStore(database))
     callers = {
         kind: MessageCaller(
-            kind, book, Opening(_maker(kind, client, process.clock), secrets, dialer), process.clock, names
+            kind,
+            book,
+            Opening(partial(_maker, kind, client, process.clock), secrets, dialer),
+            process.clock,
+            names,
         )
         for kind in message_routes()
     }

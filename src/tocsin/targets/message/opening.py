@@ -25,14 +25,17 @@ from tocsin.targets.secrets import SecretOfOthers, Secrets, SecretUnavailable
 OPEN_SECONDS: Final = 5.0
 """For one address: connect, TLS, log in."""
 MakeBroker = Callable[[Access], Broker]
+LoadMaker = Callable[[], MakeBroker]
 T = TypeVar("T")
 
 
 class Opening:
-    """Opens brokers of one kind for one process."""
+    """Opens brokers of one kind for one process. The broker's client is loaded with the first of them, beside
+    the event loop: most processes never need it, and to load it may take a fifth of a second."""
 
-    def __init__(self, make: MakeBroker, secrets: Secrets, dialer: Dialer) -> None:
-        self._make = make
+    def __init__(self, load: LoadMaker, secrets: Secrets, dialer: Dialer) -> None:
+        self._load = load
+        self._make: MakeBroker | None = None
         self._secrets = secrets
         self._dialer = dialer
 
@@ -48,6 +51,8 @@ class Opening:
             raise NotOpened(Outcome(Verdict.FAILED, error.detail)) from None
         except SecretOfOthers:
             raise NotOpened(Postponed(SECOND, VERSION)) from None
+        if self._make is None:
+            self._make = await asyncio.to_thread(self._load)
         broker = self._make(Access(connection, secrets, tls, self._dialer))
         try:
             await broker.open()
