@@ -23,11 +23,9 @@ from tests.support.processes import free_port
 from tocsin.cli import contents
 from tocsin.cli.cells import cell
 from tocsin.cli.contents import ENTRIES
-from tocsin.cli.jobs import TARGETS
 from tocsin.cli.main import cli
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text
 from tocsin.domain.shard import DEFAULT_SHARDS
-from tocsin.domain.target import KINDS
 
 NO_ID = UUID("01900000-0000-7000-8000-000000000000")
 NO_JOB = job_text(NO_ID)
@@ -127,10 +125,6 @@ def test_the_list_of_commands_is_whole_and_imports_none_of_them() -> None:
 def test_no_help_is_cut(path: tuple[str, ...]) -> None:
     shown = CliRunner().invoke(cli, [*path, "--help"], terminal_width=80).output
     assert "..." not in shown.replace("[ARGS]...", "")
-
-
-def test_jobs_are_listed_by_every_kind_of_target() -> None:
-    assert TARGETS == KINDS
 
 
 def test_a_command_that_there_is_not_is_told_with_what_was_meant(tocsin: Terminal) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.api import Answer, InProcessApi, in_process_api
 from tests.support.postgres import Cluster
+from tocsin.domain.target_kind import KINDS
 from tocsin.failpoints import Failpoints
 from tocsin.store.acting import Acting
 
@@ -74,6 +75,15 @@ def test_a_dry_run_says_how_many_which_cannot_and_what_then_happens(api: InProce
     assert [item["id"] for item in api.get("/v1/operations", state="completed").json()["items"]] == [
         operation["id"]
     ]
+
+
+def test_jobs_are_found_by_every_kind_of_target(api: InProcessApi) -> None:
+    recurring(api, 3, target={"kind": "task", "task": "shop.send"})
+    found = {
+        kind: ask(api, "pause", "jobs", where={"target": kind}, dry_run=True).json().get("count")
+        for kind in KINDS
+    }
+    assert found == dict.fromkeys(KINDS, 0) | {"task": 3}
 
 
 def test_the_audit_log_names_who_asked_at_its_beginning_its_end_and_for_each_job(api: InProcessApi) -> None:

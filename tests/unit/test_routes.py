@@ -17,7 +17,8 @@ from tocsin.domain.message_target import (
     SqsTarget,
 )
 from tocsin.domain.script_target import ScriptTarget
-from tocsin.domain.target import ENGINE_ROUTES, KINDS, HttpTarget, NoopTarget, Target, route_of
+from tocsin.domain.target import ENGINE_ROUTES, HttpTarget, NoopTarget, Target, route_of
+from tocsin.domain.target_kind import KINDS
 from tocsin.domain.task_target import TaskTarget, task_of
 from tocsin.queue.claiming.directory import Directory
 from tocsin.queue.lanes import Lane

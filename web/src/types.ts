@@ -1160,7 +1160,7 @@ export interface OperationFilter {
   tags: Array<string>;
   tag_match: "all" | "any" | null;
   name: string | null;
-  target: "http" | "noop" | "task" | null;
+  target: "grpc" | "http" | "kafka" | "nats" | "noop" | "rabbitmq" | "redis" | "script" | "smtp" | "sqs" | "task" | null;
   created_from: string | null;
   created_to: string | null;
   next_fire_from: string | null;

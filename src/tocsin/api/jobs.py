@@ -34,7 +34,7 @@ from tocsin.domain.instant import Instant
 from tocsin.domain.job import MAX_NAME, Definition, check_text
 from tocsin.domain.job_order import SORTS
 from tocsin.domain.keys import Scope
-from tocsin.domain.target import KINDS
+from tocsin.domain.target_kind import KINDS
 from tocsin.store.job_listing import JobFilter, JobPlace
 from tocsin.store.jobs import NewJob
 from tocsin.store.repeats import Once, Repeated

@@ -13,22 +13,9 @@ from tocsin.cli.lookup import find_job, job_id
 from tocsin.cli.schedule_options import with_options
 from tocsin.cli.show import api_command, fields, fires, rows, table, watched_command
 from tocsin.domain.job_order import SORTS
+from tocsin.domain.target_kind import KINDS
 
 _TRIES: Final = 5
-TARGETS: Final = (
-    "http",
-    "noop",
-    "task",
-    "script",
-    "grpc",
-    "kafka",
-    "nats",
-    "rabbitmq",
-    "redis",
-    "sqs",
-    "smtp",
-)
-"""As in `domain.target`, which takes longer to load than a whole call."""
 _TABLE = table(
     [
         ("ID", "id"),
@@ -133,7 +120,7 @@ def update(
 @click.option("--tag", "tags", multiple=True, help="Jobs with this tag; may be repeated for all of them.")
 @click.option("--any-tag", is_flag=True, help="One of the tags is enough.")
 @click.option("--name", help="Part of the name, in any case.")
-@click.option("--target", type=click.Choice(TARGETS), help="Jobs with this kind of target.")
+@click.option("--target", type=click.Choice(KINDS), help="Jobs with this kind of target.")
 @click.option("--created-from", metavar="INSTANT", help="Created at this instant or later.")
 @click.option("--created-to", metavar="INSTANT", help="Created before this instant.")
 @click.option("--next-fire-from", metavar="INSTANT", help="The next fire is at this instant or later.")

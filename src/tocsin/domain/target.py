@@ -116,7 +116,6 @@ Target = (
     | SqsTarget
     | SmtpTarget
 )
-KINDS: Final = ("http", "noop", "task", "script", "grpc", "kafka", "nats", "rabbitmq", "redis", "sqs", "smtp")
 
 
 def route_of(target: Target) -> str:

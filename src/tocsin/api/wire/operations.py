@@ -9,6 +9,7 @@ from tocsin.api.wire.pages import Page
 from tocsin.api.wire.scalars import Time
 from tocsin.domain.ids import ExecutionText, JobText
 from tocsin.domain.operation import MOST_MATCHED, MOST_STEPS, MOST_WATCHED, Do, Of
+from tocsin.domain.target_kind import TargetKind
 from tocsin.domain.written import SpanText, UpToAnHour, at_most, between, line
 
 MOST_IDS = 10_000
@@ -25,7 +26,7 @@ class OperationFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     tags: tuple[str, ...] = ()
     tag_match: Literal["all", "any"] | None = None
     name: _Text = None
-    target: Literal["http", "noop", "task"] | None = None
+    target: TargetKind | None = None
     created_from: Time | None = None
     created_to: Time | None = None
     next_fire_from: Time | None = None

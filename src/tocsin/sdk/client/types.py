@@ -1332,7 +1332,7 @@ class OperationFilter(TypedDict):
     tags: "NotRequired[list[str]]"
     tag_match: "NotRequired[Literal['all', 'any'] | None]"
     name: "NotRequired[str | None]"
-    target: "NotRequired[Literal['http', 'noop', 'task'] | None]"
+    target: "NotRequired[Literal['grpc', 'http', 'kafka', 'nats', 'noop', 'rabbitmq', 'redis', 'script', 'smtp', 'sqs', 'task'] | None]"
     created_from: "NotRequired[str | None]"
     created_to: "NotRequired[str | None]"
     next_fire_from: "NotRequired[str | None]"
