@@ -9,25 +9,29 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.engines import sqs_server
-from tests.engines.brokers import KafkaKind, Kind, NatsKind, RabbitKind, RedisKind, SqsKind
+from tests.engines.brokers import SqsKind
+from tests.engines.servers import ElasticMq, Kafka, Rabbit, Server
 from tests.support.postgres import temporary_directory
 from tests.support.processes import Process, Processes, free_port, wait_for
 from tocsin.domain.signature import new_signing_secret, signature_headers, signing_secret_text
 
 ROOT = Path(__file__).parents[2]
 SINK = "python3 examples/sink.py"
+MESSAGES = ROOT / "docs" / "guides" / "messages.md"
 
 
 class Checkout:
@@ -47,7 +51,7 @@ class Checkout:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],
             cwd=self.directory,
-            env=inherited | {"TOCSIN_URL": self.url} | environment,
+            env=inherited | {"TOCSIN_URL": self.url, "PATH": self._path} | environment,
             capture_output=True,
             text=True,
             timeout=30,
@@ -55,6 +59,22 @@ class Checkout:
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         return done.stdout
+
+    def process(self, name: str, command: str) -> Process:
+        """Start a command that goes on, as a reader would in a terminal of its own."""
+        started = Process(
+            name,
+            ["bash", "-c", f"exec {command}"],
+            {"PATH": self._path, "PYTHONUNBUFFERED": "1"},
+            self.directory / f"{name}-{free_port()}.log",
+            self.directory,
+        )
+        started.start()
+        return started
+
+    @property
+    def _path(self) -> str:
+        return f"{self.directory}/.venv/bin:{os.environ['PATH']}"
 
     def ready(self) -> bool:
         try:
@@ -200,43 +220,82 @@ def test_a_signature_verifies_by_hand_as_the_guide_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "written"),
+    ("heading", "port", "server"),
     [
-        (KafkaKind(), "127.0.0.1:9092"),
-        (NatsKind(), "127.0.0.1:4222"),
-        (RabbitKind(), "127.0.0.1:5672"),
-        (RedisKind(), "127.0.0.1:6379"),
-        (SqsKind(), "sqs.eu-central-1.amazonaws.com --tls"),
+        ("Kafka", 9092, Kafka),
+        ("NATS JetStream", 4222, "-p"),
+        ("RabbitMQ", 5672, Rabbit),
+        ("Redis", 6379, "--port"),
+        ("SQS, by a stand-in", 9324, ElasticMq),
     ],
     ids=["kafka", "nats", "rabbitmq", "redis", "sqs"],
 )
-def test_a_message_arrives_as_the_guide_says(checkout: Checkout, kind: Kind, written: str) -> None:
-    guide = (ROOT / "docs" / "guides" / "messages.md").read_text()
-    (block,) = [block for block in shell_blocks(guide) if f"--address {written}" in block]
-    broker = kind.server()
+def test_from_a_broker_to_a_message_that_arrives_as_the_guide_says(
+    checkout: Checkout, heading: str, port: int, server: type[Server] | str
+) -> None:
+    section = MESSAGES.read_text().split(f"### {heading}\n")[1].split("\n##")[0]
+    start, consume, publish = shell_blocks(section)
+    with broker(checkout, start, server) as address:
+        consumer = checkout.process("consumer", f"{consume} {address}")
+        try:
+            wait_for(lambda: "waiting for messages" in consumer.output(), 30, "the consumer does not start")
+            assert "reached in" in checkout.run(publish.replace(f"127.0.0.1:{port}", address))
+            wait_for(lambda: consumer.output().count('{"order":7}') == 2, 30, "no message")
+            assert consumer.output().count("exec_") == 2
+        finally:
+            consumer.close()
+
+
+@contextmanager
+def broker(checkout: Checkout, start: str, server: type[Server] | str) -> Iterator[str]:
+    """The address of a broker: started as the guide does, on a port that this option sets, or a server of the
+    tests in place of a container."""
+    if not isinstance(server, str):
+        assert start.startswith("docker run ")
+        running = server()
+        try:
+            yield running.address
+        finally:
+            running.stop()
+        return
+    port = free_port()
+    process = checkout.process("broker", f"{start} {server} {port}")
     try:
-        asyncio.run(kind.make_stream(broker))
-        path = f"{checkout.directory}/.venv/bin:{os.environ['PATH']}"
-        printed = checkout.run(
-            block.replace(written, broker.address), PATH=path, SQS_SECRET_KEY=sqs_server.SECRET
-        )
-        assert "reached in" in printed
-        found: list[Any] = []
-
-        def arrived() -> bool:
-            found.extend(asyncio.run(kind.received(broker)))
-            return bool(found)
-
-        wait_for(arrived, 30, "no message")
+        wait_for(lambda: listens(port), 10, f"no broker: {process.last_words()}")
+        yield f"127.0.0.1:{port}"
     finally:
-        broker.stop()
-    assert json.loads(found[0].body) == {"order": 7}
-    assert found[0].fields["idempotency-key"].startswith("exec_")
+        process.close()
 
 
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.*")), ids=lambda file: file.name)
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_message_to_amazons_sqs_leaves_as_the_guide_says(checkout: Checkout) -> None:
+    """A stand-in that verifies signatures gets it."""
+    kind, written = SqsKind(), "sqs.eu-central-1.amazonaws.com --tls"
+    (block,) = [one for one in shell_blocks(MESSAGES.read_text()) if f"--address {written}" in one]
+    running = kind.server()
+    try:
+        asyncio.run(kind.make_stream(running))
+        command = block.replace(written, running.address)
+        assert "reached in" in checkout.run(command, SQS_SECRET_KEY=sqs_server.SECRET)
+        wait_for(lambda: asyncio.run(kind.received(running)), 30, "no message")
+        (message,) = asyncio.run(kind.received(running))
+    finally:
+        running.stop()
+    assert json.loads(message.body) == {"order": 7}
+    assert message.fields["idempotency-key"].startswith("exec_")
+
+
+@pytest.mark.parametrize(
+    "example",
+    sorted([*(ROOT / "examples").glob("*.*"), *(ROOT / "examples" / "messages").glob("*")]),
+    ids=lambda file: file.name,
+)
 def test_every_example_says_how_to_run_it(example: Path) -> None:
-    assert re.search(rf"(python3|sh) examples/{example.name}", example.read_text()[:800])
+    assert re.search(rf"(python3|sh) {example.relative_to(ROOT)}", example.read_text()[:800])
 
 
 def shell_blocks(text: str) -> list[str]:
