@@ -71,8 +71,8 @@ lock: ## Rewrite the hashed lock files from pyproject.toml (needs uv)
 	uv pip compile -q --group ha -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/ha.txt
 	uv pip compile -q --group bench -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes --no-annotate --no-header -o requirements/bench.txt
 
-clean: ## Remove the virtual environment and caches (never data)
-	rm -rf $(VENV) .engines web/node_modules src/tocsin/dashboard/static .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: ## Remove the virtual environment, built packages and caches (never data)
+	rm -rf $(VENV) dist .engines web/node_modules src/tocsin/dashboard/static .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # The stamp files make installs happen once per lock file. hatchling comes from the lock too, so that the
 # editable install fetches nothing unpinned.

@@ -22,9 +22,12 @@ field() {
     sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p" | head -n 1
 }
 
-python3 "$(dirname "$0")/sink.py" "$port" &
-sink=$!
-trap 'kill $sink' EXIT
+# A sink that runs already, in another terminal, does as well.
+if ! curl --silent --output /dev/null "http://127.0.0.1:$port/"; then
+    python3 "$(dirname "$0")/sink.py" "$port" &
+    sink=$!
+    trap 'kill $sink' EXIT
+fi
 
 job=$(ask --json "{
     \"name\": \"first job\",

@@ -81,7 +81,12 @@ def _status(path: str, attempt: str) -> int:
 def main() -> None:
     """Serve until interrupted."""
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 9009
-    server = ThreadingHTTPServer(("127.0.0.1", port), Sink)
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), Sink)
+    except OSError as error:
+        sys.exit(
+            f"cannot listen on 127.0.0.1:{port}: {error.strerror}; give another port: sink.py {port + 1}"
+        )
     server.daemon_threads = True
     print(f"listening on http://127.0.0.1:{server.server_port}", flush=True)
     try:

@@ -392,6 +392,21 @@ def test_a_listing_refuses_a_bad_parameter_by_its_name(
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "hint"),
+    [
+        ("GET", "/v1/jobs?stat=active", "did you mean state?"),
+        ("GET", "/v1/nodes?x=1", None),
+        ("GET", "/v1/job", "GET /openapi.json lists every route"),
+        ("DELETE", "/v1/jobs", "possible are GET, HEAD, POST"),
+    ],
+)
+def test_a_request_that_there_is_not_is_told_with_what_there_is(
+    untouched: InProcessApi, method: str, path: str, hint: str | None
+) -> None:
+    assert untouched.call(method, path).problem().get("hint") == hint
+
+
+@pytest.mark.parametrize(
     ("path", "query", "field"),
     [
         ("/v1/jobs", "state=running", "state"), ("/v1/jobs", "kind=cron", "kind"), ("/v1/jobs", "name=%00", "name"),

@@ -258,7 +258,7 @@ def test_a_file_of_jobs_is_planned_applied_and_exported(tocsin: Terminal, tmp_pa
 
     written("filed-a: {schedule: 0 3 * * *", "filed-b: {schedule: 0 * * * *, priority: 2")
     assert counts(3, "plan") == {"created": 2}
-    assert "nobody is there to ask" in tocsin.refuses("apply", str(file), code=2)
+    assert "confirm with --yes" in tocsin.refuses("apply", str(file), code=2)
     assert counts(0, "apply", "--yes") == {"created": 2}
     assert counts(0, "plan") == counts(0, "apply", "--yes") == {"unchanged": 2}
     written("filed-a: {schedule: 0 4 * * *")
@@ -389,8 +389,12 @@ def test_a_wrong_command_line_is_told_with_its_usage_and_ends_with_2(
 
 
 def test_a_wrong_key_is_told(tocsin: Terminal) -> None:
-    assert "not valid (401)" in tocsin.refuses("jobs", "list", "--key", "wrong")
-    assert "not valid (401)" in tocsin.refuses("jobs", "list", TOCSIN_API_KEY="wrong")
+    said = tocsin.refuses("jobs", "list", "--key", "wrong")
+    assert "not valid (401)" in said
+    assert "the key came from --key" in said
+    said = tocsin.refuses("jobs", "list", TOCSIN_API_KEY="wrong")
+    assert "not valid (401)" in said
+    assert "the key came from TOCSIN_API_KEY" in said
 
 
 def test_no_key_at_all_is_told_with_the_ways_to_give_one(tocsin: Terminal, tmp_path: Path) -> None:
@@ -457,6 +461,7 @@ class Stranger(BaseHTTPRequestHandler):
         self.seen.append(self.path)
         status, body = {
             "text": (200, b"hello"),
+            "number": (200, b"200"),
             "list": (500, b"[1, 2]"),
             "redirect": (302, b""),
             "nothing": (200, b""),
@@ -483,7 +488,7 @@ def stranger() -> Iterator[str]:
     server.server_close()
 
 
-@pytest.mark.parametrize("answer", ["text", "list", "redirect", "nothing", "noise"])
+@pytest.mark.parametrize("answer", ["text", "number", "list", "redirect", "nothing", "noise"])
 def test_something_else_that_answers_is_told_and_does_not_get_the_key_sent_on(
     tocsin: Terminal, stranger: str, answer: str
 ) -> None:

@@ -46,6 +46,7 @@ def test_a_port_in_use_is_told_before_anything_is_made(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
     assert "in use" in done.stderr
+    assert "while attempting" not in done.stderr
     assert "--port" in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -57,6 +58,7 @@ def test_an_address_that_is_none_is_told(tmp_path: Path, words: list[str]) -> No
     assert done.returncode in (1, 2)
     assert "Traceback" not in done.stderr
     assert words[1] in done.stderr
+    assert words[0] in done.stderr, "the option to change"
 
 
 def test_a_data_directory_that_cannot_be_one_is_told(tmp_path: Path) -> None:
@@ -64,6 +66,7 @@ def test_a_data_directory_that_cannot_be_one_is_told(tmp_path: Path) -> None:
     done = _tocsin("serve", "--port", str(free_port()), "--data-dir", str(tmp_path / "file"))
     assert done.returncode == 1
     assert "data_dir" in done.stderr
+    assert "--data-dir" in done.stderr
     assert "Traceback" not in done.stderr
 
 

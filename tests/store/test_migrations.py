@@ -5,6 +5,7 @@ import subprocess
 from itertools import chain
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.postgres import Cluster
 from tocsin.db import migrations as migrations_module
@@ -32,8 +33,10 @@ def test_a_new_installation_has_the_shards_that_were_asked_for_and_keeps_them(cl
     url = cluster.empty_database()
 
     async def scenario() -> None:
-        await migrate(url, 7)
-        await migrate(url, 9)
+        with capture_logs() as lines:
+            await migrate(url, 7)
+            await migrate(url, 9)
+        assert [line["event"] for line in lines] == ["schema.created"], "one line, and not one for each file"
         connection = await open_connection(url, name="test")
         assert await connection.fetchval("SELECT shard_count FROM installation") == 7
         assert await connection.fetchval("SELECT array_agg(shard ORDER BY shard) FROM shards") == list(

@@ -218,7 +218,7 @@ def test_a_session_of_sqlalchemy_has_an_outbox_too(tmp_path: Path) -> None:
 def test_commands_make_the_table_and_say_what_is_wrong(tmp_path: Path) -> None:
     dsn = f"sqlite:///{tmp_path}/shop.db"
     made = CliRunner().invoke(command, ["install", "--dsn", dsn])
-    assert (made.exit_code, made.output) == (0, "tocsin_outbox is there\n")
+    assert (made.exit_code, made.output) == (0, "the table tocsin_outbox is ready\n")
     relayed = CliRunner().invoke(command, ["relay", "--dsn", dsn, "--once", "--api-key", "k"])
     assert (relayed.exit_code, relayed.output) == (0, "0 sent\n")
     wrong = CliRunner().invoke(command, ["install", "--dsn", "oracle://x"])

@@ -128,6 +128,7 @@ def test_an_unknown_outcome_has_a_type_of_its_own_and_is_only_to_be_repeated_wit
         (GOOD | {"retry": {"maxbackoff": 1}}, "did you mean max_backoff?"),
         (GOOD | {"target": {"kind": "noop", "url": 1}}, "only a target of kind http has it"),
         (GOOD | {"target": {"kind": "htpp"}}, "did you mean http?"),
+        (GOOD | {"target": {"kind": "http", "ulr": "x"}}, "did you mean url?"),
         (GOOD | {"overlap": "Skip"}, "did you mean skip?"),
         (GOOD | {"overlap": "forbid"}, "possible are allow, skip, queue, collapse, replace"),
         (GOOD | {"colour": 1}, None),

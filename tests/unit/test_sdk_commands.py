@@ -37,7 +37,8 @@ def test_files_that_are_new_gone_or_changed_are_seen_and_those_of_others_are_not
     [
         ("shop.tasks", "is not MODULE:APP"),
         ("no_such_module:app", "cannot load no_such_module:app"),
-        ("tocsin:__version__", "is no App"),
+        ("no_such_module:app", "run this where no_such_module is"),
+        ("tocsin:__version__", "is not a tocsin.App"),
     ],
 )
 def test_an_app_that_cannot_be_loaded_is_refused_in_words(name: str, words: str) -> None:

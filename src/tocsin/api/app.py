@@ -56,6 +56,7 @@ from tocsin.api.openapi import openapi_document
 from tocsin.api.outage_log import Outage
 from tocsin.api.problems import problem, problem_of, refused_by_decoder
 from tocsin.api.request import ClientGone, Handle, Request, Routes
+from tocsin.api.suggestions import nearest
 from tocsin.api.trail import Trail
 from tocsin.api.wire.health import Health
 from tocsin.db.patience import left, patient_for
@@ -123,13 +124,16 @@ class Application:
         if found is None:
             if self._pages is not None and (page := self._pages(request)) is not None:
                 return page
-            return problem(404, f"no route {request.path[:200]}")
+            return problem(404, f"no route {request.path[:200]}", hint="GET /openapi.json lists every route")
         verbs, request.parameters = found
         handle = verbs.get("GET" if request.method == "HEAD" else request.method)
         if handle is None:
             allowed = sorted({*verbs, "HEAD"} if "GET" in verbs else verbs)
             return problem(
-                405, f"{request.method} is not possible here", headers={"allow": ", ".join(allowed)}
+                405,
+                f"{request.method} is not possible here",
+                hint=f"possible are {', '.join(allowed)}",
+                headers={"allow": ", ".join(allowed)},
             )
         return await handle(request)
 
@@ -207,7 +211,11 @@ def _check_query(request: Request, known: frozenset[str]) -> None:
     seen = set()
     for name, value in request.query.multi_items():
         if name not in known:
-            raise Refused(f"unknown parameter {name[:64]!r}", field=name[:64])
+            raise Refused(
+                f"unknown parameter {name[:64]!r}",
+                field=name[:64],
+                hint=nearest(name, sorted(known), listed=True),
+            )
         if name in seen:
             raise Refused("the parameter is given twice", field=name)
         if "\x00" in value:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import socket
 from collections.abc import Iterator, Sequence
 
@@ -21,10 +22,21 @@ def listen(host: str, port: int, *, share_port: bool = False) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048, reuse_port=share_port)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise Refused(
-            f"cannot listen on {host}:{port}: {reason}", field="port", hint="give another --port"
-        ) from None
+        raise _no_listener(host, port, error) from None
+
+
+def _no_listener(host: str, port: int, error: OSError | OverflowError) -> Refused:
+    """Names the option to change: the host where the host is at fault, else the port."""
+    code = getattr(error, "errno", None) or 0
+    if code < 0 or code in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # below 0: the resolver's codes
+        field, hint = "host", "give --host an address of this machine, or 0.0.0.0 for all of them"
+    elif code == errno.EACCES:
+        field, hint = "port", "ports below 1024 need privileges; give another --port"
+    else:
+        field, hint = "port", "stop what listens there, or give another --port"
+    # Python adds the address to the system's words: "… (while attempting to bind on address …)".
+    reason = (getattr(error, "strerror", None) or str(error)).partition(" (while ")[0]
+    return Refused(f"cannot listen on {host}:{port}: {reason}", field=field, hint=hint)
 
 
 def _url_of(listener: socket.socket) -> str:

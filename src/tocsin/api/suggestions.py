@@ -80,7 +80,7 @@ def for_field(kind: Any, place: str, unknown: str) -> str | None:
     if owners:
         return f"only a target of kind {' or '.join(str(one.tag) for one in owners)} has it"
     names = sorted({field.encode_name for one in structs for field in one.fields})
-    return _nearest(unknown, names)
+    return nearest(unknown, names)
 
 
 def for_value(kind: Any, place: str, wrong: str) -> str | None:
@@ -95,12 +95,13 @@ def for_value(kind: Any, place: str, wrong: str) -> str | None:
             names += [str(value) for value in one.values]
         elif isinstance(one, inspect.StructType) and one.tag_field == last:
             names.append(str(one.tag))
-    return _nearest(wrong, list(dict.fromkeys(names)), listed=True)
+    return nearest(wrong, list(dict.fromkeys(names)), listed=True)
 
 
-def _nearest(word: str, names: list[str], *, listed: bool = False) -> str | None:
+def nearest(word: str, names: list[str], *, listed: bool = False) -> str | None:
+    """A hint that names the nearest of these, or, where that is `listed`, all of a few."""
     shapes = {_plain(name): name for name in names}
-    close = get_close_matches(_plain(word), shapes, n=1, cutoff=0.7)
+    close = get_close_matches(_plain(word), shapes, n=1, cutoff=0.65)
     if close:
         return f"did you mean {shapes[close[0]]}?"
     return f"possible are {', '.join(names)}" if listed and 0 < len(names) <= _MOST_LISTED else None

@@ -46,8 +46,9 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 class Client:
     """Talks to one API with one key; an operator's may act for a tenant."""
 
-    def __init__(self, url: str, key: str, tenant: str | None = None) -> None:
+    def __init__(self, url: str, key: str, tenant: str | None = None, key_from: str = "") -> None:
         self.url = url.rstrip("/")
+        self._key_from = key_from
         self.headers = {"authorization": f"Bearer {key}"}
         """What every request carries."""
         if tenant is not None:
@@ -107,7 +108,10 @@ class Client:
         except urllib.error.HTTPError as error:
             # A refused batch is an answer like any other; problems come as problem documents.
             if error.code != 422 or error.headers.get_content_type() != "application/json":
-                raise ApiError(words_of_problem(error.code, error.reason, _read(error)), error.code) from None
+                words = words_of_problem(error.code, error.reason, _read(error))
+                if error.code == 401 and self._key_from:
+                    words += f"\nHint: the key came from {self._key_from}"
+                raise ApiError(words, error.code) from None
             raw = error.read()
         except (OSError, http.client.HTTPException) as error:
             raise nobody_there(self.url, getattr(error, "reason", None) or error) from None
@@ -116,7 +120,7 @@ class Client:
 
 def connect(url: str | None, key: str | None, tenant: str | None = None) -> Client:
     """A client from flags, else the environment, else the data directory of a local `serve`."""
-    found = key or os.environ.get("TOCSIN_API_KEY") or os.environ.get("TOCSIN_ADMIN_KEY") or _local_key()
+    found, key_from = _find_key(key)
     if not found:
         raise click.ClickException(
             "no API key: give --key or TOCSIN_API_KEY, or run in the directory where `tocsin serve` was started"
@@ -128,15 +132,31 @@ def connect(url: str | None, key: str | None, tenant: str | None = None) -> Clie
         raise click.UsageError("an API key consists of printable ASCII characters")
     if tenant is not None and not (tenant.isascii() and tenant.isprintable()):
         raise click.UsageError("a tenant's name has a-z 0-9 . _ - in it")
-    return Client(where, found, tenant)
+    return Client(where, found, tenant, key_from)
 
 
-def _local_key() -> str | None:
+def local_key() -> str | None:
+    """The administrator's key: from the environment, else from the data directory of a local `serve`."""
+    return _find_local_key()[0]
+
+
+def _find_key(given: str | None) -> tuple[str | None, str]:
+    """The key, and where it came from."""
+    if given:
+        return given, "--key"
+    if named := os.environ.get("TOCSIN_API_KEY"):
+        return named, "TOCSIN_API_KEY"
+    return _find_local_key()
+
+
+def _find_local_key() -> tuple[str | None, str]:
+    if named := os.environ.get("TOCSIN_ADMIN_KEY"):
+        return named, "TOCSIN_ADMIN_KEY"
     file = Path(os.environ.get("TOCSIN_DATA_DIR") or ".tocsin") / KEY_FILE
     try:
-        return file.read_text().strip() or None
+        return file.read_text().strip() or None, str(file)
     except OSError:
-        return None
+        return None, str(file)
 
 
 def address(*path: str, **query: Any) -> str:
@@ -153,11 +173,16 @@ def nobody_there(url: str, reason: object) -> ApiError:
 
 
 def read_document(url: str, raw: bytes) -> Any:
-    """The JSON of an answer."""
+    """The JSON object of an answer."""
     try:
-        return json.loads(raw)
+        document = json.loads(raw)
     except ValueError:
-        raise click.ClickException(f"what answers at {url} is not a Tocsin API") from None
+        document = None
+    if not isinstance(document, dict):
+        raise click.ClickException(
+            f"what answers at {url} is not a Tocsin API\nHint: point --url or TOCSIN_URL at one"
+        )
+    return document
 
 
 def words_of_problem(status: int, reason: str, raw: bytes) -> str:

@@ -34,9 +34,9 @@ def outbox() -> None:
 @outbox.command()
 @_DSN
 def install(dsn: str) -> None:
-    """Make the table tocsin_outbox in your database, unless it is there."""
+    """Create the table tocsin_outbox in your database, unless it exists."""
     _spoken(install_table, dsn)
-    click.echo("tocsin_outbox is there")
+    click.echo("the table tocsin_outbox is ready")
 
 
 @outbox.command()
@@ -49,11 +49,11 @@ def install(dsn: str) -> None:
     metavar="SECONDS",
     help="How often to look.",
 )
-@click.option("--once", is_flag=True, help="Send what is there, and end.")
+@click.option("--once", is_flag=True, help="Send the rows that are there, and exit.")
 @click.option("--url", envvar="TOCSIN_URL", help="Where the API is.")
 @click.option("--api-key", envvar="TOCSIN_API_KEY", help="A key with the scope write.")
 def relay(dsn: str, every: float, once: bool, url: str | None, api_key: str | None) -> None:
-    """Send what is in the outbox to Tocsin, and delete what was accepted."""
+    """Send the rows of the outbox to Tocsin, and delete the accepted ones."""
     with _spoken(Client, url, api_key) as client:
         made = _spoken(Relay.open, dsn, client)
         try:

@@ -95,7 +95,7 @@ def worker(app: str | None, tenant: str, processes: int, **flags: Any) -> None:
 @click.option(
     "--shards",
     type=click.IntRange(1, 4096),
-    help="Of a new installation: into how many parts jobs are divided, at most one per scheduler.  [default: 256]",
+    help="Shards of a new installation; at most this many schedulers share the work.  [default: 256]",
 )
 def migrate(**flags: Any) -> None:
     """Bring a shared database to this version's schema; safe to run while the fleet works."""
@@ -140,6 +140,10 @@ def _settings(flags: dict[str, Any]) -> Settings:
     try:
         return load_settings(**flags)
     except Refused as error:
+        name = (error.field or "").removeprefix("TOCSIN_").lower()
+        if flags.get(name) is not None:  # named as it was given
+            option = f"--{name.replace('_', '-')}"
+            error = Refused(error.detail, field=option, hint=error.hint)
         raise click.UsageError(_words(error)) from None
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from tocsin.cli.client import local_key
 from tocsin.cli.groups import Group
 from tocsin.cli.served_tasks import list_tasks
 from tocsin.domain.errors import TocsinError
@@ -29,7 +30,7 @@ def tasks() -> None:
 def _click_command(command: Command) -> click.Command:
     def callback(app: str, **options: Any) -> None:
         try:
-            code = obey(command, app, options)
+            code = obey(command, app, options, local_key)
         except TocsinError as error:
             raise click.ClickException(str(error)) from None
         sys.exit(code)

@@ -74,7 +74,11 @@ class EmbeddedServer:
             if not (self._cluster / "PG_VERSION").exists():
                 await asyncio.to_thread(self._initialise, account)
         except OSError as error:
-            raise Refused(f"cannot use {self.data_dir}: {error.strerror}", field="data_dir") from error
+            raise Refused(
+                f"cannot use {self.data_dir}: {error.strerror}",
+                field="data_dir",
+                hint="give --data-dir a directory that this account can write to",
+            ) from error
         await self._launch_when_free(account)
         await self._create_database()
         return self.url

@@ -123,8 +123,11 @@ async def migrate(where: Where, shards: int = DEFAULT_SHARDS) -> list[str]:
             await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
     finally:
         await connection.close(timeout=5)
-    for name in applied:
-        _log.info("migration.applied", migration=name)
+    if applied and applied[0].startswith(f"{_FIRST:04}"):
+        _log.info("schema.created", migrations=len(applied), newest=applied[-1])
+    else:
+        for name in applied:
+            _log.info("migration.applied", migration=name)
     if trouble is not None:
         _log.warning("row_security.incomplete", reason=trouble)
     return applied

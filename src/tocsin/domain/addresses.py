@@ -185,7 +185,7 @@ def _parse(url: str) -> TargetUrl:
         _refuse("a URL has no spaces, control characters or backslashes", hint="percent-encode them")
     parts = _URL.fullmatch(url)
     if parts is None:
-        _refuse("not an absolute URL without a fragment, such as https://example.com/hook")
+        _refuse("a URL has a scheme and a host, and no fragment (#…)", hint="as in https://example.com/hook")
     scheme = parts["scheme"].lower()
     if scheme not in _DEFAULT_PORTS:
         _refuse("the scheme must be http or https")

@@ -84,16 +84,16 @@ SERVE: Final = Command(
         Option("--concurrency", "Tasks at once.", int, 10, least=1, most=10_000),
         Option("--processes", 'Child processes for tasks with run="process".', int, 1, least=1, most=256),
         Option(
-            "--lease", "How long the worker may be silent before others get what it has.",
+            "--lease", "How long the worker may be silent before its tasks go to others.",
             default="30s", metavar="DURATION",
         ),
         Option(
             "--grace", "How long running tasks may take to finish after SIGTERM.",
             float, 25.0, metavar="SECONDS", least=0,
         ),
-        Option("--name", "A name for people.  [default: host and process]"),
+        Option("--name", "A name to show.  [default: host and process]"),
         Option("--revision", "The revision of the app. If it is a number, the app's schedules are declared first.", variable="TOCSIN_REVISION"),
-        Option("--reload", "Start anew when a Python file below this directory changes.", bool),
+        Option("--reload", "Restart when a Python file below this directory changes.", bool),
         Option("--verbose", "Log each task that has succeeded, too.", bool),
         *REACH,
     ),
@@ -122,7 +122,7 @@ DECLARE: Final = Command(
             "--revision", "A number that grows with every release; a lower one than before changes nothing.",
             int, least=0, variable="TOCSIN_REVISION",
         ),
-        Option("--dry-run", "Show what it would do to jobs and their fires; change nothing.", bool),
+        Option("--dry-run", "Change nothing; show what would change in jobs and their fires.", bool),
         Option("--json", "Print the answer as JSON.", bool),
         Option("--url", "Where the API is.", variable="TOCSIN_URL"),
         Option("--api-key", "A key with the scope write.", variable="TOCSIN_API_KEY"),
@@ -142,15 +142,29 @@ def load(name: str) -> App:
         sys.path.insert(0, str(Path.cwd()))
     try:
         found = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        # A module that the app's own file imports may be missing, too: say which one it is.
+        where = (
+            f"; run this where {module.partition('.')[0]} is, or install it" if error.name == module else ""
+        )
+        raise Refused(f"cannot load {name}: {error}{where}") from None
     except (ImportError, AttributeError) as error:
         raise Refused(f"cannot load {name}: {error}") from None
     if not isinstance(found, App):
-        raise Refused(f"{name} is no App")
+        raise Refused(f"{name} is not a tocsin.App, but {type(found).__name__!r}")
     return found
 
 
-def obey(command: Command, app: str, options: Mapping[str, Any]) -> int:
-    """Run a command for the app of that name, at the address that the options give."""
+def obey(
+    command: Command,
+    app: str,
+    options: Mapping[str, Any],
+    local_key: Callable[[], str | None] = lambda: None,
+) -> int:
+    """Run a command for the app of that name, at the address that the options give.
+
+    `local_key` finds a key where neither the options nor the app have one.
+    """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     if options.get("verbose") or options.get("reload"):
@@ -164,7 +178,8 @@ def obey(command: Command, app: str, options: Mapping[str, Any]) -> int:
             (*python, "tasks", *words, "--verbose"), environment, lambda: look_at(Path.cwd())
         ).run()
     loaded = load(app)
-    loaded.reach(options["url"], options["api_key"])
+    _, own_key = loaded.place()
+    loaded.reach(options["url"], options["api_key"] or (None if own_key else local_key()))
     return command.run(
         loaded, {name: value for name, value in options.items() if name not in ("url", "api_key")}
     )

@@ -68,7 +68,7 @@ def place_of(url: str | None, key: str | None) -> tuple[str, str]:
     found = (url or os.environ.get("TOCSIN_URL") or DEFAULT_URL).rstrip("/")
     text = key or os.environ.get("TOCSIN_API_KEY")
     if not text:
-        raise Unauthorized("an API key is needed: give api_key, or set TOCSIN_API_KEY")
+        raise Unauthorized("no API key: set TOCSIN_API_KEY, or give api_key (--api-key on the command line)")
     return found, text
 
 
