@@ -20,7 +20,7 @@ _QUIET: Final = re.compile(r"(\d\d:\d\d)-(\d\d:\d\d)(?:@(\S+))?")
 
 @click.group(cls=Group)
 def alerts() -> None:
-    """See what is wrong, and choose who is told of it.
+    """List alerts; manage their rules and channels.
 
     \b
     Examples:
@@ -122,7 +122,7 @@ def put_channel(client: Client, name: str, body: BinaryIO | None, **given: Any) 
 @click.argument("name")
 @api_command
 def test_channel(client: Client, name: str) -> tuple[Any, Any]:
-    """Send a test message, by a job like those that tell of alerts."""
+    """Send a test message by a job, as alerts are sent."""
     return client.post("alert-channels", name, "test"), say("{job} sends a test message")
 
 
@@ -167,13 +167,13 @@ def show_rule(client: Client, name: str) -> tuple[Any, Any]:
     "--with", "settings", multiple=True, metavar="FIELD=VALUE", help="A setting of what is watched."
 )
 @click.option(
-    "--channel", "channels", multiple=True, required=True, help="Where it is told. May be repeated."
+    "--channel", "channels", multiple=True, required=True, help="The channel to notify. May be repeated."
 )
 @click.option("--fleet", is_flag=True, help="Watch all tenants; for operators.")
-@click.option("--lasting", metavar="DURATION", help="How long trouble must have lasted.")
-@click.option("--repeat", metavar="DURATION", help="How often trouble that lasts is told again; 0 is never.")
+@click.option("--lasting", metavar="DURATION", help="How long trouble must last before it is told.")
+@click.option("--repeat", metavar="DURATION", help="How often lasting trouble is told again; 0 for never.")
 @click.option("--quiet", metavar="HH:MM-HH:MM[@ZONE]", help="When nothing is told.")
-@click.option("--disabled", is_flag=True, help="Keep the rule, and do not use it.")
+@click.option("--disabled", is_flag=True, help="Keep the rule, but do not evaluate it.")
 @api_command
 def put_rule(client: Client, name: str, **given: Any) -> tuple[Any, Any]:
     """Create a rule, or replace it."""
@@ -193,7 +193,7 @@ def put_rule(client: Client, name: str, **given: Any) -> tuple[Any, Any]:
 @click.argument("name")
 @api_command
 def delete_rule(client: Client, name: str) -> tuple[Any, Any]:
-    """Delete a rule, and what it found."""
+    """Delete a rule and its alerts."""
     return client.delete("alert-rules", name), say("deleted")
 
 

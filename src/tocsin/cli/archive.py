@@ -72,9 +72,9 @@ def list_archives(client: Client, **options: Any) -> tuple[Any, Any]:
 def verify(
     client: Client, where: str | None, archive_endpoint: str | None, **options: Any
 ) -> tuple[Any, ...]:
-    """Read files back, and compare them with what the database held: bytes, rows, content.
+    """Read files back and compare them with what the database held: bytes, rows, content.
 
-    Exits with 1 if one is not what it was. Needs tocsin[archive] where it runs, and a way to the files.
+    Exits with 1 if a file differs. Needs tocsin[archive] on this machine, and access to the files.
     """
     place = place_of(where, archive_endpoint)
     looked, wrong = 0, []

@@ -22,10 +22,10 @@ _TABLE = table(
 def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     for name, words in (
         ("to", "Only entries before this instant."),
-        ("from", "Only entries of this instant or later."),
-        ("object", "Only what was done to this: an id, or a kind and a name such as tenant:acme."),
+        ("from", "Only entries at or after this instant."),
+        ("object", "Only changes of this object: an id, or a kind and a name such as tenant:acme."),
         ("action", "Only this action, for example job.pause."),
-        ("actor", "Only what this key (by id) did, or system."),
+        ("actor", "Only changes by this key id, or by system."),
     ):
         command = click.option(f"--{name}", name, help=words)(command)
     return command
@@ -48,7 +48,7 @@ def audit() -> None:
 @click.option("--cursor", help="Continue a listing.")
 @api_command
 def list_audit(client: Client, **options: Any) -> tuple[Any, Any]:
-    """List entries, latest first. With --json they come with what was before and after."""
+    """List entries, latest first. With --json, entries show the values before and after."""
     return client.get("audit", **options), _listed
 
 

@@ -27,7 +27,7 @@ _TABLE = table(
         ("LIVE", "live"),
     ]
 )
-_follow = click.option("--follow", is_flag=True, help="Wait until it is over, with a progress bar.")
+_follow = click.option("--follow", is_flag=True, help="Wait until it ends, with a progress bar.")
 
 
 @click.group(cls=Group)
@@ -46,7 +46,7 @@ def backfills() -> None:
 @backfills.command()
 @click.argument("job")
 @click.option(
-    "--from", "from_", required=True, metavar="INSTANT", help="Fire times at this instant or later."
+    "--from", "from_", required=True, metavar="INSTANT", help="Fire times at or after this instant."
 )
 @click.option("--to", required=True, metavar="INSTANT", help="Fire times before this instant.")
 @click.option(
@@ -66,7 +66,7 @@ def backfills() -> None:
     metavar="N",
     help="The most executions under way at once.  [default: 10]",
 )
-@click.option("--dry-run", is_flag=True, help="Run nothing; say which fire times the range has.")
+@click.option("--dry-run", is_flag=True, help="Run nothing; list the fire times of the range.")
 @_follow
 @api_command
 def create(
@@ -98,7 +98,7 @@ def list_backfills(client: Client, job: str, **page: Any) -> tuple[Any, Any]:
 @_follow
 @watched_command
 def show(client: Client, backfill_id: str, follow: bool) -> tuple[Any, Any] | tuple[Any, Any, int]:
-    """Show a backfill and how far it has come."""
+    """Show a backfill and its progress."""
     if not follow:
         return client.get("backfills", backfill_id), fields
     ended = _followed(client, backfill_id)
@@ -109,7 +109,7 @@ def show(client: Client, backfill_id: str, follow: bool) -> tuple[Any, Any] | tu
 @click.argument("backfill_id")
 @api_command
 def cancel(client: Client, backfill_id: str) -> tuple[Any, Any]:
-    """Stop a backfill; what has started goes on."""
+    """Stop a backfill; executions that have started continue."""
     return client.post("backfills", backfill_id, "cancel"), fields
 
 

@@ -39,12 +39,12 @@ _LONG: Final = 60  # seconds of nothing but waiting for a limit, to be told of b
     help="Requests at a time.",
 )
 @click.option("--queue", default="default", show_default=True, help="The queue whose workers are measured.")
-@click.option("--keep", is_flag=True, help="Leave the jobs there.")
-@click.option("--clean", is_flag=True, help="Measure nothing; delete what earlier runs left.")
+@click.option("--keep", is_flag=True, help="Keep the jobs at the end.")
+@click.option("--clean", is_flag=True, help="Measure nothing; delete the jobs that earlier runs left.")
 @click.option("--yes", is_flag=True, help="Do not ask before it begins.")
 @api_command
 def bench(client: Client, clean: bool, yes: bool, **options: Any) -> tuple[Any, Any] | tuple[Any, Any, int]:
-    """Measure the running installation with jobs that do nothing, and say what to expect of it.
+    """Measure the running installation with jobs that do nothing.
 
     How fast jobs are created, singly and in batches; how fast a backlog of due executions is run; how late
     executions start that are all due at one instant, and such that are spread over time. Lag and rates of

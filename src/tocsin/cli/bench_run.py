@@ -68,7 +68,7 @@ class Run:
             self._api.close()
 
     async def clean(self) -> int:
-        """Measure nothing; delete what earlier runs left. Returns how many jobs."""
+        """Measure nothing; delete the jobs that earlier runs left. Returns how many jobs."""
         _let_signals_cancel()
         try:
             with progress() as bar:

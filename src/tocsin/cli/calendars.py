@@ -12,7 +12,7 @@ from tocsin.cli.show import api_command, line, rows, say
 
 @click.group(cls=Group)
 def calendars() -> None:
-    """Keep calendars of ranges in which jobs do not fire.
+    """Manage calendars: ranges in which jobs do not fire.
 
     \b
     Examples:

@@ -14,7 +14,7 @@ _HOW = {
 @click.argument("shell", type=click.Choice(list(_HOW)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script by which a shell completes commands and options.
+    """Print the script that completes commands and options in a shell.
 
     \b
     Examples:

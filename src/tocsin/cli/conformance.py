@@ -22,13 +22,13 @@ from tocsin.sdk.conformance.run import SCENARIOS, Verdict, judge
     metavar="SECONDS",
     help="How long the worker has for each step.",
 )
-@click.option("--list", "listed", is_flag=True, help="Name the scenarios, and run nothing.")
+@click.option("--list", "listed", is_flag=True, help="List the scenarios and run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON per scenario.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] COMMAND...")
 def conformance(
     only: str | None, at_once: int, patience: float, listed: bool, as_json: bool, command: tuple[str, ...]
 ) -> None:
-    """Judge a worker by the worker protocol.
+    """Test a worker against the worker protocol.
 
     COMMAND is started once or twice per scenario, with TOCSIN_URL and TOCSIN_API_KEY of a gateway that can
     misbehave. It serves the tasks that docs/guides/conformance.md describes. The exit code is 1 if a scenario

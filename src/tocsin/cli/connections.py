@@ -13,7 +13,7 @@ from tocsin.domain.connection import BROKERS, MECHANISMS
 
 @click.group(cls=Group)
 def connections() -> None:
-    """Keep connections to brokers, which message targets name.
+    """Manage named connections to brokers and mail servers.
 
     \b
     Examples:
@@ -47,8 +47,10 @@ def show(client: Client, name: str) -> tuple[Any, Any]:
 @click.argument("name")
 @click.option("--kind", type=click.Choice(BROKERS), help="What the broker is.")
 @click.option("--address", "addresses", multiple=True, metavar="HOST:PORT", help="May be repeated.")
-@click.option("--tls", is_flag=True, help="Connect by TLS.")
-@click.option("--ca-secret", metavar="SECRET", help="A secret with the authorities to trust, as PEM text.")
+@click.option("--tls", is_flag=True, help="Use TLS.")
+@click.option(
+    "--ca-secret", metavar="SECRET", help="The secret with the certificate authorities to trust, as PEM text."
+)
 @click.option("--username", help="The user to log in as. SQS: the id of the access key.")
 @click.option("--password-secret", metavar="SECRET", help="The secret that holds the password.")
 @click.option(

@@ -12,8 +12,7 @@ from tocsin.cli.show import api_command, line
 @click.option("--open", "open_browser", is_flag=True, help="Open it in the browser, too.")
 @api_command
 def dashboard(client: Client, open_browser: bool) -> tuple[Any, Any]:
-    """Print a link that opens the dashboard, logged in as the key that asks. It is good once, for ten
-    minutes."""
+    """Print a link that opens the dashboard, logged in with this key. It works once, within ten minutes."""
     made = client.post("session", "tickets")
     link = f"{client.url}/#ticket={made['ticket']}"
     if open_browser:

@@ -15,7 +15,7 @@ _FILTERS = ("job", "queue", "fire_from", "fire_to", "error", "fingerprint")
 _matching = with_options(
     click.option("--job", help="Executions of this job, by its id or name."),
     click.option("--queue", help="Executions of this queue."),
-    click.option("--fire-from", metavar="INSTANT", help="Fire times at this instant or later."),
+    click.option("--fire-from", metavar="INSTANT", help="Fire times at or after this instant."),
     click.option("--fire-to", metavar="INSTANT", help="Fire times before this instant."),
     click.option("--error", metavar="TEXT", help="Whose reason or error contains this."),
     click.option("--fingerprint", help="With this kind of error: see `dead-letters groups`."),
@@ -44,8 +44,10 @@ def list_dead_letters(client: Client, job: str | None, **options: Any) -> tuple[
 
 
 @dead_letters.command()
-@click.option("--from", "from_", metavar="INSTANT", help="What ended since.  [default: a day before --to]")
-@click.option("--to", metavar="INSTANT", help="What ended before.  [default: now]")
+@click.option(
+    "--from", "from_", metavar="INSTANT", help="Executions that ended since.  [default: a day before --to]"
+)
+@click.option("--to", metavar="INSTANT", help="Executions that ended before.  [default: now]")
 @click.option("--queue", help="Executions of this queue.")
 @api_command
 def groups(client: Client, from_: str | None, **options: Any) -> tuple[Any, Any]:
@@ -58,7 +60,7 @@ def groups(client: Client, from_: str | None, **options: Any) -> tuple[Any, Any]
 @HOW
 @api_command
 def replay(client: Client, **options: Any) -> Any:
-    """Give dead letters another round of attempts, all that match."""
+    """Give all dead letters that match another round of attempts."""
     return _act(client, "retry", **options)
 
 
@@ -67,16 +69,16 @@ def replay(client: Client, **options: Any) -> Any:
 @HOW
 @api_command
 def discard_all(client: Client, **options: Any) -> Any:
-    """Give dead letters up, all that match."""
+    """Discard all dead letters that match."""
     return _act(client, "discard", **options)
 
 
 @dead_letters.command()
 @click.argument("execution_id")
-@click.option("--reason", help="Why, for whoever reads it later.")
+@click.option("--reason", help="Why, for the record.")
 @api_command
 def discard(client: Client, execution_id: str, reason: str | None) -> tuple[Any, Any]:
-    """Give a dead letter up: it is not listed any more, and stays in history."""
+    """Discard a dead letter: it leaves the list and stays in history."""
     return client.post("dead-letters", execution_id, "discard", body={"reason": reason}), _discarded
 
 

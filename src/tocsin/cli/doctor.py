@@ -26,7 +26,7 @@ _AWAY: Final = {
 @click.command()
 @local_command
 def doctor(connect: Connect) -> tuple[Any, ...]:
-    """Say what is wrong, the likeliest cause first, with evidence and the command that mends it.
+    """Say what is wrong, the likeliest cause first, with evidence and the command that fixes it.
 
     Looks at nodes, leases, planning, queues, limits, clocks, versions, partitions, and at the database's
     locks, transactions and settings. Exits with 0 if nothing is wrong and with 1 if something is.

@@ -26,17 +26,19 @@ _LOGS = table(
 FILTERS = with_options(
     click.option("--job", help="Executions of this job, by its id or name."),
     click.option("--queue", help="Executions of this queue."),
-    click.option("--fire-from", metavar="INSTANT", help="Fire times at this instant or later."),
+    click.option("--fire-from", metavar="INSTANT", help="Fire times at or after this instant."),
     click.option("--fire-to", metavar="INSTANT", help="Fire times before this instant."),
-    click.option("--finished-from", metavar="INSTANT", help="What ended at this instant or later."),
-    click.option("--finished-to", metavar="INSTANT", help="What ended before this instant."),
+    click.option(
+        "--finished-from", metavar="INSTANT", help="Executions that ended at or after this instant."
+    ),
+    click.option("--finished-to", metavar="INSTANT", help="Executions that ended before this instant."),
     click.option("--min-lag", metavar="DURATION", help="Started at least this late: 500ms, 2s"),
-    click.option("--error", metavar="TEXT", help="Finished ones whose reason or error contains this."),
+    click.option("--error", metavar="TEXT", help="Finished executions whose reason or error contains this."),
     click.option("--job-name", metavar="TEXT", help="Executions of jobs whose name contains this."),
     click.option("--tag", help="Executions of jobs with this tag; several are separated by commas."),
     click.option("--node", type=click.IntRange(0), help="Executions whose last attempt this node made."),
-    click.option("--fingerprint", help="Dead ones of this kind of error."),
-    click.option("--cause", help="How they came about: schedule, catch_up, manual, backfill, rerun."),
+    click.option("--fingerprint", help="Dead executions with this kind of error."),
+    click.option("--cause", help="By cause: schedule, catch_up, manual, backfill, rerun."),
     click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True),
     click.option("--cursor", help="Continue a listing."),
 )
@@ -44,7 +46,7 @@ FILTERS = with_options(
 
 @click.group(cls=Group)
 def executions() -> None:
-    """Look at firings of jobs, cancel, retry or run them again.
+    """List, explain, cancel, retry and rerun firings of jobs.
 
     \b
     Examples:
@@ -56,17 +58,17 @@ def executions() -> None:
 
 
 @executions.command("list")
-@click.option("--live", is_flag=True, help="Only what has not ended: running, waiting, of any fire time.")
+@click.option("--live", is_flag=True, help="Only executions that have not ended, of any fire time.")
 @click.option("--state", type=click.Choice([str(state) for state in State]), help="Executions in this state.")
-@click.option("--over", is_flag=True, help="Finished ones only, the latest first.")
+@click.option("--over", is_flag=True, help="Only finished executions, latest first.")
 @FILTERS
 @watched_command
 def list_executions(
     client: Client, job: str | None, over: bool, live: bool, **options: Any
 ) -> tuple[Any, Any]:
-    """List executions: what ended, the latest first, then what runs within the hour.
+    """List executions: finished ones, latest first, then those of the coming hour.
 
-    Of a single job, the latest fire time comes first. What is further off is listed with --live or --state.
+    Of a single job, the latest fire time comes first. Use --live or --state for executions further off.
     """
     page = {"limit": options.pop("limit"), "cursor": options.pop("cursor")}
     if live and (over or options["state"] or options["finished_from"] or options["finished_to"]):
@@ -98,7 +100,7 @@ def show(client: Client, execution_id: str) -> tuple[Any, Any]:
 @click.argument("execution_id")
 @click.option("--limit", type=click.IntRange(1, 500), default=500, show_default=True)
 @click.option("--cursor", help="Continue a listing.")
-@click.option("--follow", is_flag=True, help="Print lines as they come, until the execution is over.")
+@click.option("--follow", is_flag=True, help="Print lines as they come, until the execution ends.")
 @api_command
 def logs(client: Client, execution_id: str, follow: bool, **page: Any) -> tuple[Any, Any]:
     """Show what the attempts at an execution logged."""
@@ -110,7 +112,7 @@ def logs(client: Client, execution_id: str, follow: bool, **page: Any) -> tuple[
 
 @executions.command()
 @click.argument("execution_id")
-@click.option("--reason", help="Why, for whoever reads it later.")
+@click.option("--reason", help="Why, for the record.")
 @api_command
 def cancel(client: Client, execution_id: str, reason: str | None) -> tuple[Any, Any]:
     """Cancel an execution; a running one is asked to stop."""
@@ -121,7 +123,7 @@ def cancel(client: Client, execution_id: str, reason: str | None) -> tuple[Any, 
 @click.argument("execution_id")
 @api_command
 def retry(client: Client, execution_id: str) -> tuple[Any, Any]:
-    """Retry a dead, expired or cancelled execution: the same one, its attempts continue."""
+    """Retry a dead, expired or cancelled execution: its id stays and its attempts continue."""
     return client.post("executions", execution_id, "retry"), fields
 
 
@@ -129,7 +131,7 @@ def retry(client: Client, execution_id: str) -> tuple[Any, Any]:
 @click.argument("execution_id")
 @api_command
 def rerun(client: Client, execution_id: str) -> tuple[Any, Any]:
-    """Run a finished execution again: a new one that remembers the first."""
+    """Run a finished execution again, as a new execution that names the first."""
     return client.post("executions", execution_id, "rerun"), fields
 
 

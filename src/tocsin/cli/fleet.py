@@ -42,7 +42,7 @@ def nodes(client: Client) -> tuple[Any, Any]:
 @click.command()
 @watched_command
 def system(client: Client) -> tuple[Any, Any]:
-    """Show the database, the fleet's versions, and what to do about what is not as it should be."""
+    """Show the database, the fleet's versions, and what to do about failed checks."""
     return client.get("system"), _system
 
 

@@ -13,15 +13,15 @@ _BARS: Final = " ▁▂▃▄▅▆▇█"
 
 
 @click.command()
-@click.option("--from", "since", metavar="INSTANT", help="The range's begin.  [default: now]")
-@click.option("--to", "until", metavar="INSTANT", help="The range's end.  [default: a day later]")
-@click.option("--step", default="15m", show_default=True, help="How long a bucket is, in whole minutes.")
+@click.option("--from", "since", metavar="INSTANT", help="The begin of the range.  [default: now]")
+@click.option("--to", "until", metavar="INSTANT", help="The end of the range.  [default: a day later]")
+@click.option("--step", default="15m", show_default=True, help="The width of a bucket, in whole minutes.")
 @click.option("--queue", help="Only this queue.")
 @api_command
 def forecast(
     client: Client, since: str | None, until: str | None, step: str, queue: str | None
 ) -> tuple[Any, Any]:
-    """Show how many fires the coming day has, its peaks and who makes them, and free minutes."""
+    """Show the fires of the coming day, its peaks and their jobs, and free minutes."""
     asked = {"from": since, "to": until, "step": step, "queue": queue}
     return client.get("forecast", **asked), _shown
 

@@ -20,7 +20,7 @@ _SECONDS = 3600.0
 
 @click.group(cls=Group)
 def history() -> None:
-    """Export what ended, or ask the archive in SQL.
+    """Export finished executions; query the archive in SQL.
 
     \b
     Examples:
@@ -35,9 +35,11 @@ def history() -> None:
     "finished_from",
     metavar="INSTANT",
     required=True,
-    help="Only what ended at this instant or later.",
+    help="Only executions that ended at or after this instant.",
 )
-@click.option("--to", "finished_to", metavar="INSTANT", help="Only what ended before this instant.")
+@click.option(
+    "--to", "finished_to", metavar="INSTANT", help="Only executions that ended before this instant."
+)
 @click.option("--state", help="Only executions in this state.")
 @click.option("--queue", help="Only executions of this queue.")
 @click.option("--job", help="Only executions of this job.")
@@ -48,7 +50,7 @@ def history() -> None:
 @click.option("--key", help="API key.  [default: TOCSIN_API_KEY or the local data directory's]")
 @click.option("--tenant", help="Act for this tenant; for operators' keys.")
 def export(output: Any, url: str | None, key: str | None, tenant: str | None, **filters: Any) -> None:
-    """Write executions that ended, latest first, one JSON object a line (NDJSON).
+    """Write finished executions, latest first, one JSON object a line (NDJSON).
 
     They come from the database and, further back, from the archive.
     """
@@ -70,10 +72,10 @@ def export(output: Any, url: str | None, key: str | None, tenant: str | None, **
 def query(
     client: Client, sql: str, where: str | None, archive_endpoint: str | None, **days: Any
 ) -> tuple[Any, Any]:
-    """Ask the archive in SQL: the tables are `history` and `audit`, of all tenants. For operators.
+    """Query the archive in SQL: the tables are `history` and `audit`, of all tenants. For operators.
 
-    The dialect is duckdb's. Days in the database are in it as far as they are archived already. Needs
-    tocsin[archive] where it runs, and a way to the files.
+    The dialect is duckdb's. Days that are still in the database are included once they are archived. Needs
+    tocsin[archive] on this machine, and access to the files.
     """
     place = place_of(where, archive_endpoint)
     parts = {name: [part_of(item) for item in files(client, days | {"table": name})] for name in TABLES}

@@ -26,18 +26,18 @@ _ZONE: Final = click.option(
     "--time-zone", metavar="ZONE", help="IANA time zone of entries that name none.  [default: UTC]"
 )
 _OPTIONS: Final[tuple[Decorator, ...]] = (
-    click.option("--prefix", default="", metavar="TEXT", help="Put this before every name."),
-    click.option("--queue", help="The queue of all of them.  [default: default]"),
+    click.option("--prefix", default="", metavar="TEXT", help="Prefix every name with this."),
+    click.option("--queue", help="The queue of all imported jobs.  [default: default]"),
     click.option("--overwrite", is_flag=True, help="Replace jobs of the same name that came from elsewhere."),
     click.option(
-        "--dry-run", is_flag=True, help="Create nothing, ask no server; show what would be taken over."
+        "--dry-run", is_flag=True, help="Create nothing, call no server; show what would be imported."
     ),
 )
 
 
 @click.group("import", cls=Group)
 def import_() -> None:
-    """Take over jobs of other schedulers.
+    """Import jobs from other schedulers.
 
     What cannot be taken over is listed with the reason. Importing a file again changes what changed in it.
     Ends with exit code 1 if something was not taken over.
@@ -53,7 +53,7 @@ def import_() -> None:
 
 @import_.command()
 @_FILE
-@click.option("--system", is_flag=True, help="A user's name stands before each command, as in /etc/crontab.")
+@click.option("--system", is_flag=True, help="Read a user name before each command, as in /etc/crontab.")
 @_ZONE
 @click.option(
     "--commands",
@@ -67,7 +67,7 @@ def import_() -> None:
 def crontab(
     connect: Connect, file: TextIO, system: bool, time_zone: str | None, commands: str, **rest: Any
 ) -> Any:
-    """Take over a crontab; curl and wget lines become HTTP targets.
+    """Import a crontab; curl and wget lines become HTTP targets.
 
     A comment "# name: report" names the entry below it. FILE may be "-" for standard input.
     """
@@ -92,7 +92,7 @@ def crontab(
 @with_options(*_OPTIONS)
 @local_command
 def kubernetes(connect: Connect, file: TextIO, time_zone: str | None, commands: str, **rest: Any) -> Any:
-    """Take over CronJobs, as YAML or JSON."""
+    """Import CronJobs, as YAML or JSON."""
     from tocsin.cli.importing.kubernetes import read_cron_jobs  # noqa: PLC0415 - only this form needs YAML
 
     def read(text: str) -> Reading:
@@ -107,7 +107,7 @@ def kubernetes(connect: Connect, file: TextIO, time_zone: str | None, commands: 
 @with_options(*_OPTIONS)
 @local_command
 def celery_beat(connect: Connect, file: TextIO, time_zone: str | None, **rest: Any) -> Any:
-    """Take over the beat schedule of a module, which is not run, or a dump of django-celery-beat."""
+    """Import the beat schedule of a module, which is not run, or a dump of django-celery-beat."""
     from tocsin.cli.importing.celery_beat import read_beat  # noqa: PLC0415 - each form loads its own reader
 
     return _run(connect, "celery-beat", file, lambda text: read_beat(text, time_zone=time_zone), **rest)
@@ -118,7 +118,7 @@ def celery_beat(connect: Connect, file: TextIO, time_zone: str | None, **rest: A
 @with_options(*_OPTIONS)
 @local_command
 def eventbridge(connect: Connect, file: TextIO, **rest: Any) -> Any:
-    """Take over schedules of EventBridge Scheduler: JSON of get-schedule, one or a list."""
+    """Import schedules of EventBridge Scheduler: JSON of get-schedule, one or a list."""
     from tocsin.cli.importing.eventbridge import read_schedules  # noqa: PLC0415 - each form loads its own reader
 
     return _run(connect, "eventbridge", file, read_schedules, **rest)
@@ -130,7 +130,7 @@ def eventbridge(connect: Connect, file: TextIO, **rest: Any) -> Any:
 @with_options(*_OPTIONS)
 @local_command
 def apscheduler(connect: Connect, file: TextIO, time_zone: str | None, **rest: Any) -> Any:
-    """Take over the add_job and scheduled_job calls of a module, which is not run."""
+    """Import the add_job and scheduled_job calls of a module; the module is not run."""
     from tocsin.cli.importing.apscheduler import read_module  # noqa: PLC0415 - each form loads its own reader
 
     return _run(connect, "apscheduler", file, lambda text: read_module(text, time_zone=time_zone), **rest)
@@ -142,7 +142,7 @@ def apscheduler(connect: Connect, file: TextIO, time_zone: str | None, **rest: A
 @with_options(*_OPTIONS)
 @local_command
 def quartz(connect: Connect, file: TextIO, time_zone: str | None, **rest: Any) -> Any:
-    """Take over the triggers of a job-scheduling-data file (XML)."""
+    """Import the triggers of a job-scheduling-data file (XML)."""
     from tocsin.cli.importing.quartz import read_quartz  # noqa: PLC0415 - only this form needs XML
 
     return _run(connect, "quartz", file, lambda text: read_quartz(text, time_zone=time_zone), **rest)

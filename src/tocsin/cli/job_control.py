@@ -11,7 +11,7 @@ from tocsin.cli.show import api_command, fields, line, rows, say
 from tocsin.domain.policy import MisfirePolicy
 
 _job = click.argument("job")
-_reason = click.option("--reason", help="Why, for whoever reads it later.")
+_reason = click.option("--reason", help="Why, for the record.")
 _dry_run = click.option(
     "--dry-run", is_flag=True, help="Change nothing; say what would be called off or held."
 )
@@ -23,7 +23,7 @@ _dry_run = click.option(
 @_dry_run
 @api_command
 def cancel(client: Client, job: str, **body: Any) -> tuple[Any, Any]:
-    """End a job: nothing of it starts any more."""
+    """End a job: none of its executions starts any more."""
     return client.post("jobs", job_id(client, job), "cancel", body=body), _ended("cancelled")
 
 
@@ -33,18 +33,18 @@ def cancel(client: Client, job: str, **body: Any) -> tuple[Any, Any]:
 @_dry_run
 @api_command
 def cancel_queued(client: Client, job: str, **body: Any) -> tuple[Any, Any]:
-    """Call off every execution that has not started; the job goes on."""
+    """Cancel every execution that has not started; the job continues."""
     return client.post("jobs", job_id(client, job), "cancel-queued", body=body), _queue_cleared
 
 
 @click.command()
 @_job
 @_reason
-@click.option("--until", metavar="INSTANT", help="Resume by itself at this instant: 2030-01-31T09:00:00Z")
+@click.option("--until", metavar="INSTANT", help="Resume automatically at this instant: 2030-01-31T09:00:00Z")
 @_dry_run
 @api_command
 def pause(client: Client, job: str, **body: Any) -> tuple[Any, Any]:
-    """Hold a job's fires."""
+    """Pause a job's fires."""
     words = (
         "would hold {held} planned executions"
         if body["dry_run"]
@@ -59,17 +59,17 @@ def pause(client: Client, job: str, **body: Any) -> tuple[Any, Any]:
 @click.option(
     "--misfire",
     type=click.Choice([str(one) for one in MisfirePolicy]),
-    help="Decide about missed fires by this, this once.  [default: the job's own policy]",
+    help="Apply this misfire policy, this once.  [default: the job's own policy]",
 )
 @api_command
 def resume(client: Client, job: str, **body: Any) -> tuple[Any, Any]:
-    """Let a paused job fire again."""
+    """Resume a paused job."""
     return client.post("jobs", job_id(client, job), "resume", body=body), _resumed
 
 
 @click.command()
 @_job
-@click.option("--override-overlap", is_flag=True, help="Run although an earlier execution still does.")
+@click.option("--override-overlap", is_flag=True, help="Run although an earlier execution still runs.")
 @api_command
 def run(client: Client, job: str, override_overlap: bool) -> tuple[Any, Any]:
     """Fire a job now."""
@@ -81,7 +81,7 @@ def run(client: Client, job: str, override_overlap: bool) -> tuple[Any, Any]:
 @_job
 @api_command
 def skip_next(client: Client, job: str) -> tuple[Any, Any]:
-    """Leave the next fire of a job out."""
+    """Skip the next fire of a job."""
     return client.post("jobs", job_id(client, job), "skip-next"), say("the fire at {skipped} is left out")
 
 

@@ -33,7 +33,7 @@ _Send = Callable[[Sequence[bytes]], Any]
 def import_jobs(client: Client, file: BinaryIO, atomic: bool, dry_run: bool) -> tuple[Any, Any, int]:
     """Create jobs from FILE, or from standard input with "-".
 
-    FILE has a job a line (NDJSON), or is a JSON array of jobs; a job is what POST /v1/jobs takes. The jobs
+    FILE has one job per line (NDJSON), or is a JSON array of jobs, as POST /v1/jobs takes them. The jobs
     are sent in requests of up to 10,000. Ends with exit code 1 if anything was refused.
 
     \b

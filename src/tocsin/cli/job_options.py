@@ -26,17 +26,19 @@ from tocsin.domain.policy import MisfirePolicy, Overlap, Precision
 NAME_OPTION: Final = click.option("--name", help="A name; unique among recurring jobs.")
 TARGET_OPTIONS: Final[tuple[Decorator, ...]] = (
     click.option("--target-url", metavar="URL", help="Call this HTTP target.  (--noop for none)"),
-    click.option("--task", metavar="NAME", help="Run this task, on a remote worker that knows it."),
-    click.option("--payload", metavar="JSON", help="What the task is given: JSON if it is JSON, else text."),
+    click.option("--task", metavar="NAME", help="Run this task on a remote worker that serves it."),
+    click.option(
+        "--payload", metavar="JSON", help="The task's payload: JSON if it parses as JSON, else text."
+    ),
     click.option("--method", help="HTTP method.  [default: POST]"),
     click.option(
         "--header", "headers", multiple=True, metavar="NAME:VALUE", help="HTTP header; may be repeated."
     ),
-    click.option("--body", help="HTTP body: JSON if it is JSON, else text."),
+    click.option("--body", help="HTTP body: JSON if it parses as JSON, else text."),
     click.option(
         "--target-timeout",
         metavar="DURATION",
-        help="How long the HTTP call may take; the shorter of it and --timeout holds.",
+        help="How long the HTTP call may take; --timeout can only shorten it.",
     ),
     click.option(
         "--expect",
@@ -53,7 +55,7 @@ TARGET_OPTIONS: Final[tuple[Decorator, ...]] = (
         metavar="SECRET",
         help="Connect with the TLS certificate and key that this secret holds.",
     ),
-    click.option("--noop", is_flag=True, help="Do nothing, successfully: for trying things out."),
+    click.option("--noop", is_flag=True, help="Do nothing and succeed, for trying things out."),
     click.option(
         "--template", is_flag=True, help="Fill in {fire_at}, {execution}, {attempt}, {job} and {name}."
     ),
@@ -65,7 +67,9 @@ JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
     *TARGET_OPTIONS,
     click.option("--timeout", metavar="DURATION", help="How long an attempt may take.  [default: 30s]"),
     click.option(
-        "--start-within", metavar="DURATION", help="Expire if it has not started this long after it was due."
+        "--start-within",
+        metavar="DURATION",
+        help="Expire executions that have not started this long after they were due.",
     ),
     click.option("--queue", help="Queue.  [default: default]"),
     click.option("--priority", type=click.IntRange(0, 9), help="0 is the most urgent.  [default: 5]"),
@@ -79,11 +83,13 @@ JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
     click.option(
         "--max-backoff", metavar="DURATION", help="The longest wait between attempts.  [default: 5m]"
     ),
-    click.option("--backoff-multiplier", type=float, help="By how much each wait is longer.  [default: 2]"),
+    click.option("--backoff-multiplier", type=float, help="Factor from each wait to the next.  [default: 2]"),
+    click.option("--backoff-jitter", type=float, help="Random share of each wait, 0 to 1.  [default: 0.5]"),
     click.option(
-        "--backoff-jitter", type=float, help="Which share of a wait is random, 0 to 1.  [default: 0.5]"
+        "--retry-max-age",
+        metavar="DURATION",
+        help="No retry begins later than this after the execution was due: 2h",
     ),
-    click.option("--retry-max-age", metavar="DURATION", help="No retry later than this after it was due: 2h"),
     click.option(
         "--retry-on",
         multiple=True,
@@ -103,14 +109,19 @@ JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
         metavar="DURATION",
         help="A fire that has not started this long after its instant was missed.  [default: 1m]",
     ),
-    click.option("--misfire-max", type=int, metavar="N", help="The most that fire_all runs.  [default: 100]"),
+    click.option(
+        "--misfire-max",
+        type=int,
+        metavar="N",
+        help="The most missed fires that fire_all runs.  [default: 100]",
+    ),
     click.option(
         "--misfire-pace", metavar="DURATION", help="The time between missed fires that run.  [default: 0s]"
     ),
     click.option(
         "--overlap",
         type=click.Choice([str(one) for one in Overlap]),
-        help="When an earlier execution still runs.  [default: allow]",
+        help="What to do while an earlier execution runs.  [default: allow]",
     ),
     click.option(
         "--precision",
@@ -119,11 +130,14 @@ JOB_OPTIONS: Final[tuple[Decorator, ...]] = (
     ),
     click.option("--limit-key", metavar="KEY", help="Share a limit with all jobs that name this key."),
     click.option(
-        "--pause-after", type=int, metavar="N", help="Pause it when so many in a row failed for good."
+        "--pause-after",
+        type=int,
+        metavar="N",
+        help="Pause the job after this many failures for good in a row.",
     ),
     click.option("--limit-parallel", type=int, metavar="N", help="The most executions of the key at once."),
     click.option("--limit-rate", type=int, metavar="N", help="The most starts of the key per --limit-per."),
-    click.option("--limit-per", metavar="DURATION", help="The time that --limit-rate is for.  [default: 1s]"),
+    click.option("--limit-per", metavar="DURATION", help="The period of --limit-rate.  [default: 1s]"),
 )
 
 # Where an option's value belongs in the body.
@@ -203,7 +217,7 @@ CLEAR_OPTION: Final = click.option(
     multiple=True,
     type=click.Choice(list(_CLEARABLE)),
     metavar="WHAT",
-    help=f"Take this away; may be repeated. One of: {', '.join(_CLEARABLE)}.",
+    help=f"Remove this; may be repeated. One of: {', '.join(_CLEARABLE)}.",
 )
 
 

@@ -52,10 +52,14 @@ def jobs() -> None:
 @with_options(*JOB_OPTIONS)
 @click.option("--idempotency-key", help="Repeating the command with this key within a day creates nothing.")
 @click.option(
-    "--unique", metavar="KEY", help="While a job with this key is live, show that one and create none."
+    "--unique", metavar="KEY", help="If a job with this key is live, show that job and create none."
 )
-@click.option("--debounce", metavar="KEY", help="Push the job with this key back if it has not started.")
-@click.option("--max-wait", metavar="DURATION", help="The most that --debounce pushes a job back in all.")
+@click.option(
+    "--debounce",
+    metavar="KEY",
+    help="Delay the job with this key, if it has not started, and replace its payload.",
+)
+@click.option("--max-wait", metavar="DURATION", help="The most that --debounce delays a job in all.")
 @api_command
 def create(client: Client, **options: Any) -> tuple[Any, Any]:
     """Create a job.
@@ -73,9 +77,9 @@ def create(client: Client, **options: Any) -> tuple[Any, Any]:
 @with_options(*JOB_OPTIONS)
 @api_command
 def put(client: Client, name: str, **options: Any) -> tuple[Any, Any]:
-    """Create the recurring job NAME, or make it what the options say.
+    """Create the recurring job NAME, or replace its definition.
 
-    What is not said gets its default, also when the job is there already; to change a part, use `update`.
+    Options that are not given get their defaults, also on a job that exists; `update` changes a part.
     """
     return client.put("jobs", "by-name", name, body=new_job(options)), fields
 
@@ -92,7 +96,9 @@ def put(client: Client, name: str, **options: Any) -> tuple[Any, Any]:
 def update(
     client: Client, job: str, if_version: int | None, clear: tuple[str, ...], **options: Any
 ) -> tuple[Any, Any]:
-    """Change a job in place; what is not said stays. Tags, headers and rules are replaced as a whole.
+    """Change a job in place; options that are not given stay as they are.
+
+    Tags, headers and rules are replaced as a whole.
 
     \b
     Examples:
@@ -117,17 +123,17 @@ def update(
 )
 @click.option("--kind", type=click.Choice(["once", "recurring"]), help="One-offs, or recurring jobs.")
 @click.option("--queue", help="Jobs of this queue.")
-@click.option("--tag", "tags", multiple=True, help="Jobs with this tag; may be repeated for all of them.")
-@click.option("--any-tag", is_flag=True, help="One of the tags is enough.")
-@click.option("--name", help="Part of the name, in any case.")
+@click.option("--tag", "tags", multiple=True, help="Jobs with this tag; repeated: jobs with all of them.")
+@click.option("--any-tag", is_flag=True, help="Match jobs that have any of the tags.")
+@click.option("--name", help="Part of the name; case does not matter.")
 @click.option("--target", type=click.Choice(KINDS), help="Jobs with this kind of target.")
-@click.option("--created-from", metavar="INSTANT", help="Created at this instant or later.")
+@click.option("--created-from", metavar="INSTANT", help="Created at or after this instant.")
 @click.option("--created-to", metavar="INSTANT", help="Created before this instant.")
-@click.option("--next-fire-from", metavar="INSTANT", help="The next fire is at this instant or later.")
+@click.option("--next-fire-from", metavar="INSTANT", help="The next fire is at or after this instant.")
 @click.option("--next-fire-to", metavar="INSTANT", help="The next fire is before this instant.")
-@click.option("--overdue", is_flag=True, help="Recurring ones that should have fired and were not planned.")
+@click.option("--overdue", is_flag=True, help="Recurring jobs that should have fired and were not planned.")
 @click.option(
-    "--sort", type=click.Choice(SORTS), help="Newest first, or recurring ones by name or next fire."
+    "--sort", type=click.Choice(SORTS), help="Newest first, or recurring jobs by name or next fire."
 )
 @click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True)
 @click.option("--cursor", help="Continue a listing.")
@@ -157,7 +163,7 @@ def show(client: Client, job: str) -> tuple[Any, Any]:
 @click.option("--after", metavar="INSTANT", help="Fires after this instant.  [default: now]")
 @api_command
 def upcoming(client: Client, job: str, limit: int, after: str | None) -> tuple[Any, Any]:
-    """Show when a job fires next, with what to watch out for."""
+    """Show when a job fires next, with warnings."""
     return client.get("jobs", job_id(client, job), "upcoming", limit=limit, after=after), fires
 
 
@@ -170,7 +176,7 @@ def upcoming(client: Client, job: str, limit: int, after: str | None) -> tuple[A
 def calendar(
     client: Client, job: str, since: str | None, until: str | None, zone: str | None
 ) -> tuple[Any, Any]:
-    """Show a job's days: what ran, what did not and why, what is expected."""
+    """Show a job's days: what ran, what did not run and why, what is planned."""
     asked = {"from": since, "to": until, "zone": zone}
     return client.get("jobs", job_id(client, job), "calendar", **asked), _days
 

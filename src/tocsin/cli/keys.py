@@ -19,7 +19,7 @@ _TABLE = table(
 
 @click.group(cls=Group)
 def keys() -> None:
-    """Make, list, rotate and revoke API keys. With --tenant, those of one tenant.
+    """Create, list, rotate and revoke API keys. With --tenant, those of one tenant.
 
     \b
     Examples:
@@ -39,11 +39,11 @@ def keys() -> None:
     type=click.Choice([str(scope) for scope in Scope]),
     help="What it may do; may be repeated.",
 )
-@click.option("--expires-in", metavar="DURATION", help="Valid for this long: 90d  [default: for good]")
+@click.option("--expires-in", metavar="DURATION", help="Valid for this long: 90d  [default: no end]")
 @click.option("--expires-at", metavar="INSTANT", help="Valid until this instant.")
 @api_command
 def create(client: Client, name: str, scopes: tuple[str, ...], **expiry: str | None) -> tuple[Any, Any]:
-    """Make a key. Its text is shown once, here."""
+    """Create a key. Its text is shown once, here."""
     body = {"name": name, "scopes": list(scopes)} | {k: v for k, v in expiry.items() if v is not None}
     return client.post("keys", body=body), _fresh
 
@@ -70,7 +70,7 @@ def show(client: Client, key_id: str) -> tuple[Any, Any]:
 @click.option("--overlap", metavar="DURATION", help="How long the old key stays valid.  [default: 1d]")
 @api_command
 def rotate(client: Client, key_id: str, overlap: str | None) -> tuple[Any, Any]:
-    """Make a key in the place of another."""
+    """Replace a key by a new one with the same name and scopes."""
     body = {} if overlap is None else {"overlap": overlap}
     return client.post("keys", key_id, "rotate", body=body), _fresh
 
@@ -79,7 +79,7 @@ def rotate(client: Client, key_id: str, overlap: str | None) -> tuple[Any, Any]:
 @click.argument("key_id")
 @api_command
 def revoke(client: Client, key_id: str) -> tuple[Any, Any]:
-    """End a key at once."""
+    """Revoke a key at once."""
     return client.post("keys", key_id, "revoke"), say("revoked {id}")
 
 

@@ -22,19 +22,23 @@ _TABLE = table(
         ("CANNOT", "cannot"), ("LEFT", "left"), ("FAILED", "failed"), ("CREATED", "created_at"), ("REASON", "state_reason"),
     ]
 )  # fmt: skip
-_follow = click.option("--follow", is_flag=True, help="Wait until it is over, with a progress bar.")
+_follow = click.option("--follow", is_flag=True, help="Wait until it ends, with a progress bar.")
 HOW: Callable[..., Any] = with_options(
-    click.option("--reason", help="Why, for whoever reads it later."),
-    click.option("--pace", metavar="DURATION", help="The time between two.  [default: 0s]"),
+    click.option("--reason", help="Why, for the record."),
+    click.option("--pace", metavar="DURATION", help="The time between two actions.  [default: 0s]"),
     click.option(
-        "--step", "steps", type=int, multiple=True, help="The size of a first step; may be repeated."
+        "--step",
+        "steps",
+        type=int,
+        multiple=True,
+        help="The size of a first step, whose outcome the rest waits for; may be repeated.",
     ),
     click.option(
-        "--stop-share", type=float, help="Hold when this share of the latest outcomes are failures."
+        "--stop-share", type=float, help="Pause when this share of the latest outcomes are failures."
     ),
     click.option("--stop-of", type=int, default=50, show_default=True, help="How far the brake looks back."),
     click.option(
-        "--dry-run", is_flag=True, help="Change nothing; say on how many it would act, and on which."
+        "--dry-run", is_flag=True, help="Change nothing; say how many match, and list some of them."
     ),
     _follow,
 )
@@ -42,7 +46,7 @@ HOW: Callable[..., Any] = with_options(
 
 @click.group(cls=Group)
 def operations() -> None:
-    """Act on all that match, or on many.
+    """Act on many jobs, executions or dead letters at once.
 
     \b
     Examples:
@@ -57,7 +61,10 @@ def operations() -> None:
 @click.argument("do", type=click.Choice([str(one) for one in Do]))
 @click.argument("of", type=click.Choice([str(one) for one in Of]))
 @click.option(
-    "--where", multiple=True, metavar="NAME=VALUE", help="What matches, as in the listing; may be repeated."
+    "--where",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A filter of the list command, NAME=VALUE; may be repeated.",
 )
 @click.option("--all", "everything", is_flag=True, help="Everything.")
 @click.option("--id", "ids", multiple=True, help="This one; may be repeated.")
@@ -72,7 +79,7 @@ def create(
     ids: tuple[str, ...],
     **how: Any,
 ) -> Any:
-    """Act on all that match, or on many that are named."""
+    """Act on all that match a filter, or on those named."""
     if sum((bool(where), everything, bool(ids))) != 1:
         raise click.UsageError("give --where, --id or --all")
     things: Any = {"ids": list(ids)} if ids else {"where": _filter(client, where)}
@@ -94,7 +101,7 @@ def list_operations(client: Client, **page: Any) -> tuple[Any, Any]:
 @_follow
 @watched_command
 def show(client: Client, operation_id: str, follow: bool) -> tuple[Any, Any] | tuple[Any, Any, int]:
-    """Show an operation and how far it has come."""
+    """Show an operation and its progress."""
     if not follow:
         return client.get("operations", operation_id), fields
     ended = _followed(client, operation_id)
@@ -103,10 +110,10 @@ def show(client: Client, operation_id: str, follow: bool) -> tuple[Any, Any] | t
 
 @operations.command()
 @click.argument("operation_id")
-@click.option("--reason", help="Why, for whoever reads it later.")
+@click.option("--reason", help="Why, for the record.")
 @api_command
 def pause(client: Client, operation_id: str, reason: str | None) -> tuple[Any, Any]:
-    """Hold an operation: it acts on nothing more until it is resumed."""
+    """Pause an operation: it acts on nothing more until it is resumed."""
     return client.post("operations", operation_id, "pause", body={"reason": reason}), fields
 
 
@@ -114,16 +121,16 @@ def pause(client: Client, operation_id: str, reason: str | None) -> tuple[Any, A
 @click.argument("operation_id")
 @api_command
 def resume(client: Client, operation_id: str) -> tuple[Any, Any]:
-    """Let a paused operation go on, past a brake or a step that failed."""
+    """Resume an operation that a person, the brake or a failed step paused."""
     return client.post("operations", operation_id, "resume"), fields
 
 
 @operations.command()
 @click.argument("operation_id")
-@click.option("--reason", help="Why, for whoever reads it later.")
+@click.option("--reason", help="Why, for the record.")
 @api_command
 def cancel(client: Client, operation_id: str, reason: str | None) -> tuple[Any, Any]:
-    """Stop an operation for good; what it has done stays done."""
+    """Stop an operation for good; finished actions are not undone."""
     return client.post("operations", operation_id, "cancel", body={"reason": reason}), fields
 
 

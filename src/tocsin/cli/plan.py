@@ -19,7 +19,7 @@ PENDING: Final = 3
 """The exit code of a plan that would change something."""
 _FILE: Final = click.argument("file", type=click.File("r", encoding="utf-8"))
 _OPTIONS: Final[tuple[Decorator, ...]] = (
-    click.option("--prune", is_flag=True, help="Cancel jobs of this owner that the file has no more."),
+    click.option("--prune", is_flag=True, help="Cancel jobs of this owner that are no longer in the file."),
     click.option("--adopt", is_flag=True, help="Take over jobs of the same name that have no owner."),
     click.option(
         "--days",
@@ -41,7 +41,7 @@ _WRITES: Final = ("created", "revived", "changed", "removed")
 @with_options(*_OPTIONS)
 @api_command
 def plan(client: Client, file: TextIO, **options: Any) -> tuple[Any, Any, int]:
-    """Show what applying FILE would do: to fields, and to the fires of the next days.
+    """Show what applying FILE would change: fields, and the fires of the next days.
 
     FILE is YAML, TOML or JSON with owner: and jobs:, or "-" for standard input. Ends with 0 if there is
     nothing to do, 3 if there is, 1 if something is refused.
@@ -61,7 +61,7 @@ def plan(client: Client, file: TextIO, **options: Any) -> tuple[Any, Any, int]:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @api_command
 def apply(client: Client, file: TextIO, yes: bool, **options: Any) -> tuple[Any, Any, int]:
-    """Make jobs what FILE says, after showing what that does.
+    """Show what FILE would change, ask, and change the jobs.
 
     Applying a file again changes nothing. Ends with 1 if something is refused; then nothing was written.
 
@@ -76,7 +76,7 @@ def apply(client: Client, file: TextIO, yes: bool, **options: Any) -> tuple[Any,
         return planned, _show, _code(planned)
     if not yes:
         if click.get_current_context().params.get("as_json") or not sys.stdin.isatty():
-            raise click.UsageError("nobody is there to ask: give --yes")
+            raise click.UsageError("there is no terminal to ask on: confirm with --yes")
         _show(planned)
         click.confirm("Apply it?", abort=True)
     answer = _declared(client, file, options, dry_run=False, text=text)
@@ -84,12 +84,12 @@ def apply(client: Client, file: TextIO, yes: bool, **options: Any) -> tuple[Any,
 
 
 @click.command()
-@click.option("--owner", metavar="NAME", help="Jobs of this owner.  [default: those of nobody]")
+@click.option("--owner", metavar="NAME", help="Jobs of this owner.  [default: jobs without an owner]")
 @click.option("--as", "new_owner", metavar="NAME", help="The owner that the file names.  [default: --owner]")
 @click.option("--tag", help="Only jobs with this tag.")
 @api_command
 def export(client: Client, owner: str | None, new_owner: str | None, tag: str | None) -> tuple[Any, Any]:
-    """Write recurring jobs as a file that `tocsin apply` takes, without what is default.
+    """Write recurring jobs as a file that `tocsin apply` takes, without defaults.
 
     \b
     Examples:

@@ -19,7 +19,7 @@ from tocsin.domain.errors import Refused
 @click.option("--after", metavar="INSTANT", help="Fires after this instant.  [default: now]")
 @local_command
 def preview(connect: Connect, limit: int, after: str | None, **options: Any) -> tuple[Any, Any]:
-    """Show when a schedule would fire, in words and instants, with what to watch out for.
+    """Show when a schedule would fire, in words and instants, with warnings.
 
     No server is needed, unless the schedule names a calendar.
 

@@ -13,7 +13,7 @@ _group = click.option("--all-tenants", is_flag=True, help="The queues of all ten
 
 @click.group(cls=Group)
 def queues() -> None:
-    """Look at queues, hold them, let them go on.
+    """List, pause and resume queues.
 
     \b
     Examples:
@@ -28,7 +28,7 @@ def queues() -> None:
 @_group
 @watched_command
 def list_queues(client: Client, all_tenants: bool) -> tuple[Any, Any]:
-    """List queues: what is due and runs, who serves them, which are paused."""
+    """List queues: due and running executions, workers, pauses."""
     return client.get("queues", group="tenant" if all_tenants else None), _listed
 
 
@@ -37,26 +37,26 @@ def list_queues(client: Client, all_tenants: bool) -> tuple[Any, Any]:
 @_group
 @watched_command
 def show(client: Client, queue: str, all_tenants: bool) -> tuple[Any, Any]:
-    """Show a queue with what is due by priority."""
+    """Show a queue and its due executions by priority."""
     return client.get("queues", queue, group="tenant" if all_tenants else None), _shown
 
 
 @queues.command()
 @click.argument("queue")
-@click.option("--reason", help="Why, for whoever reads it later.")
-@click.option("--until", metavar="INSTANT", help="Go on by itself at this instant: 2030-01-31T09:00:00Z")
+@click.option("--reason", help="Why, for the record.")
+@click.option("--until", metavar="INSTANT", help="Resume automatically at this instant: 2030-01-31T09:00:00Z")
 @api_command
 def pause(client: Client, queue: str, **body: str | None) -> tuple[Any, Any]:
-    """Hold a queue: nothing of it starts, nothing in it is lost."""
+    """Pause a queue: its executions wait, and none is lost."""
     return client.post("queues", queue, "pause", body=body), _paused
 
 
 @queues.command()
 @click.argument("queue")
-@click.option("--dry-run", is_flag=True, help="Change nothing; say what would start.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; say how many executions would start.")
 @api_command
 def resume(client: Client, queue: str, dry_run: bool) -> tuple[Any, Any]:
-    """Let a paused queue go on."""
+    """Resume a paused queue."""
     return client.post("queues", queue, "resume", body={"dry_run": dry_run}), _resumed
 
 

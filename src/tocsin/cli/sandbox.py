@@ -20,7 +20,7 @@ from tocsin.testing.server import serve
 def sandbox(host: str, port: int) -> None:
     """Run everything on virtual time, for tests: time passes when a test says so, at /sandbox/clock.
 
-    It has a database of its own, which is empty at the start and gone at the end.
+    It has a database of its own, which is deleted at the end.
     """
     set_up_logging("auto", "warning")
 

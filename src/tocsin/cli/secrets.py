@@ -17,7 +17,7 @@ _PASSES: Final = 3
 
 @click.group(cls=Group)
 def secrets() -> None:
-    """Keep values that targets name and nobody can read back.
+    """Store values that targets name and nobody can read back.
 
     \b
     Examples:
@@ -42,7 +42,7 @@ def list_secrets(client: Client, limit: int, cursor: str | None) -> tuple[Any, A
 @click.option("--file", type=click.File("r"), help="Read the value from a file instead of standard input.")
 @api_command
 def put(client: Client, name: str, file: TextIO | None) -> tuple[Any, Any]:
-    """Create a secret or replace its value: from standard input, from a file, or typed unseen."""
+    """Create a secret or replace its value: from standard input, from a file, or typed without echo."""
     if file is not None:
         value = file.read()
     elif sys.stdin.isatty():
@@ -67,7 +67,7 @@ def reseal(client: Client) -> tuple[Any, Any, int]:
     """Encrypt every secret and webhook secret anew, under the first key of TOCSIN_SECRET_KEY. For operators.
 
     Run it after a new key has been put before the old one on every process. When nothing remains, the old key
-    can be taken away. It can be stopped and run again at any time.
+    can be taken away. You can stop it and run it again at any time.
     """
     total: dict[str, Any] = {"secrets": 0, "webhook_secrets": 0}
     with progress() as bar:
@@ -110,7 +110,7 @@ def _resealed(total: Any) -> None:
 
 @click.group("webhook-secret", cls=Group)
 def webhook_secret() -> None:
-    """See and replace the secret that requests are signed with.
+    """Show and rotate the secret that signs requests.
 
     \b
     Examples:
@@ -131,11 +131,11 @@ def show(client: Client) -> tuple[Any, Any]:
     "--overlap",
     default="1d",
     show_default=True,
-    help="How long requests are also signed with the secret before.",
+    help="How long the previous secret also signs requests.",
 )
 @api_command
 def rotate(client: Client, overlap: str) -> tuple[Any, Any]:
-    """Make a new secret; the one before stays live for a while."""
+    """Create a new secret; the previous one stays live for a while."""
     return client.post("webhook-secret", "rotate", body={"overlap": overlap}), _live
 
 

@@ -14,7 +14,7 @@ _TABLE = table([("TASK", "task"), ("WORKERS", "workers"), ("QUEUES", "queues"), 
 @click.command("list")
 @api_command
 def list_tasks(client: Client) -> tuple[Any, Any]:
-    """List the tasks that live workers know, and how many take each."""
+    """List the tasks that live workers serve, and how many serve each."""
     return {"items": served(_live_workers(client))}, _TABLE
 
 

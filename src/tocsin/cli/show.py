@@ -64,7 +64,10 @@ def watched_command(command: Callable[..., Any]) -> Callable[..., Any]:
     """As `api_command`, for what is worth looking at again and again: with --watch it is, until Ctrl-C."""
 
     @click.option(
-        "--watch", metavar="SECONDS", type=click.FloatRange(0.2, 3600), help="Show it again and again."
+        "--watch",
+        metavar="SECONDS",
+        type=click.FloatRange(0.2, 3600),
+        help="Refresh the output every SECONDS, until Ctrl-C.",
     )
     @api_command
     @wraps(command)

@@ -15,13 +15,13 @@ _HOUR: Final = timedelta(hours=1)
 @click.command()
 @watched_command
 def stats(client: Client) -> tuple[Any, Any]:
-    """Show how it stands: what runs, waits and ended within the hour, how late, and what needs a person."""
+    """Show what runs and waits, what ended within the hour, how late, and what needs a person."""
     return client.get("stats", "summary"), _shown
 
 
 @click.group(cls=Group)
 def tallies() -> None:
-    """Tend the counts behind the plots.
+    """Rebuild the counts behind the plots.
 
     \b
     Examples:
@@ -41,7 +41,7 @@ def tallies() -> None:
 )
 @api_command
 def rebuild(client: Client, since: datetime, until: datetime | None) -> tuple[Any, Any]:
-    """Count past hours again, from history: after a crash, or for days from before an upgrade."""
+    """Recount past hours from history, after a crash or for days before an upgrade."""
     hour = since.astimezone(UTC).replace(minute=0, second=0)
     done = []
     while hour < (until or since + _HOUR):

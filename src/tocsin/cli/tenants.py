@@ -32,9 +32,9 @@ _LIMITS = (
 
 def _limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for name, words in reversed(_LIMITS):
-        command = click.option(f"--{name}", metavar="LIMIT", help=f'{words} "default": as the settings say.')(
-            command
-        )
+        command = click.option(
+            f"--{name}", metavar="LIMIT", help=f'{words} "default": the value of the settings.'
+        )(command)
     return command
 
 
@@ -88,7 +88,7 @@ def create(client: Client, name: str, weight: int | None, **limits: str | None) 
 @_limit_options
 @api_command
 def change(client: Client, name: str, weight: int | None, **limits: str | None) -> tuple[Any, Any]:
-    """Change a tenant's weight and limits; what is not given stays."""
+    """Change a tenant's weight and limits; options that are not given stay as they are."""
     body = {"limits": _limits(limits)} | ({} if weight is None else {"weight": weight})
     return client.patch("tenants", name, body=body), fields
 
@@ -98,7 +98,7 @@ def change(client: Client, name: str, weight: int | None, **limits: str | None) 
 @click.option("--reason")
 @api_command
 def suspend(client: Client, name: str, reason: str | None) -> tuple[Any, Any]:
-    """Refuse a tenant's keys and let its fires wait."""
+    """Refuse a tenant's keys and hold its fires."""
     return client.post("tenants", name, "suspend", body={"reason": reason}), say("{name} is suspended")
 
 
@@ -106,7 +106,7 @@ def suspend(client: Client, name: str, reason: str | None) -> tuple[Any, Any]:
 @click.argument("name")
 @api_command
 def resume(client: Client, name: str) -> tuple[Any, Any]:
-    """Let a suspended tenant go on."""
+    """Resume a suspended tenant."""
     return client.post("tenants", name, "resume"), say("{name} is active")
 
 
@@ -115,14 +115,14 @@ def resume(client: Client, name: str) -> tuple[Any, Any]:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @api_command
 def delete(client: Client, name: str, yes: bool) -> tuple[Any, Any]:
-    """Delete a suspended tenant and everything that is its own, for good.
+    """Delete a suspended tenant with everything it owns, for good.
 
     Its jobs, history, keys and secrets are removed in small batches, beside the work of others; its entries
     of the audit log stay. `tenants show` says that it is being deleted until it is gone.
     """
     if not yes:
         if not sys.stdin.isatty():
-            raise click.UsageError("nobody is there to ask: give --yes")
+            raise click.UsageError("there is no terminal to ask on: confirm with --yes")
         client.get("tenants", name)
         click.confirm(f"Delete {name} with its jobs, history, keys and secrets?", abort=True, err=True)
     return client.delete("tenants", name), say("{name} is being deleted")
@@ -150,7 +150,7 @@ def bind_login(client: Client, name: str, login: str) -> tuple[Any, Any]:
 @click.option("--login", required=True, help="The login that was bound.")
 @api_command
 def unbind_login(client: Client, name: str, login: str) -> tuple[Any, Any]:
-    """Take a login's right to enqueue; what it enqueued stays."""
+    """Revoke a login's right to enqueue; enqueued jobs stay."""
     client.delete("tenants", name, "logins", login)
     return {"login": login, "tenant": name}, say("{login} no longer enqueues for {tenant}")
 

@@ -20,9 +20,7 @@ from tocsin.cli.top_view import drawn
 @click.option(
     "--every", type=click.FloatRange(0.5, 3600), default=2.0, show_default=True, help="Seconds between looks."
 )
-@click.option(
-    "--once", is_flag=True, help="Print one picture and end; so it is where the output is no terminal."
-)
+@click.option("--once", is_flag=True, help="Print one picture and exit, as without a terminal.")
 @api_command
 def top(client: Client, every: float, once: bool) -> tuple[Any, Any]:
     """Watch what runs, waits, ends and fails; hold queues, cancel and explain executions by keys.

@@ -16,7 +16,7 @@ from tocsin.cli.show import api_command, fields
 @click.option("--timeout", metavar="DURATION", help="How long the call may take.  [default: 25s, the most]")
 @api_command
 def try_(client: Client, **options: Any) -> tuple[Any, Any, int]:
-    """Call a target once, now, and show what came of it. Nothing is stored.
+    """Call a target once, now, and show the result. Nothing is stored.
 
     Exits with 1 unless the call succeeded.
 

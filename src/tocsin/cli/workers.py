@@ -18,7 +18,7 @@ _TABLE = table(
 
 @click.group(cls=Group)
 def workers() -> None:
-    """Look at remote workers, and ask them to end.
+    """List and drain remote workers.
 
     \b
     Examples:
@@ -28,7 +28,7 @@ def workers() -> None:
 
 
 @workers.command("list")
-@click.option("--all", "everything", is_flag=True, help="Also those that are gone.")
+@click.option("--all", "everything", is_flag=True, help="Include workers that are gone.")
 @click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True)
 @click.option("--cursor", help="Continue a listing.")
 @watched_command
@@ -49,5 +49,5 @@ def show(client: Client, worker_id: str) -> tuple[Any, Any]:
 @click.argument("worker_id")
 @api_command
 def drain(client: Client, worker_id: str) -> tuple[Any, Any]:
-    """Ask a remote worker to end what it has and to take no more."""
+    """Ask a remote worker to finish its tasks and claim no more."""
     return client.post("workers", worker_id, "drain"), fields
