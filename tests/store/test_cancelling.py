@@ -6,10 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
+import pytest
+
 from tests.simulation.workshop import Workshop, play
+from tocsin.domain.errors import Conflict
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import SECOND
 from tocsin.domain.lifecycle import CancelResult, State
+from tocsin.domain.waits import Reason
 from tocsin.store.control.cancelling import Cancelled
 
 TENANT = 1
@@ -21,6 +26,23 @@ async def failed_once(shop: Workshop) -> ExecutionKey:
     worker = shop.worker(1)
     [claim] = await shop.claim(worker)
     assert await worker.settling.retry([shop.again(claim)]) == []
+    return key
+
+
+async def put_off_by_its_task(shop: Workshop, waited_before: int = 0) -> ExecutionKey:
+    """An execution whose task ran and asked to be run again later."""
+    key = await shop.once()
+    await shop.plain.execute(
+        "UPDATE executions SET waits = jsonb_path_query_array(to_jsonb(array_fill("
+        """'{"for": "slot", "since": 1, "until": 2}'::jsonb, ARRAY[$3::integer])), '$[*]')"""
+        " WHERE job_id = $1 AND fire_at = $2 AND $3 > 0",
+        *key,
+        waited_before,
+    )
+    worker = shop.worker(1)
+    [claim] = await shop.claim(worker)
+    again = msgspec.structs.replace(shop.again(claim, 5 * SECOND), record=None, waits_for=Reason.TASK)
+    assert await worker.settling.postpone([again]) == []
     return key
 
 
@@ -36,12 +58,13 @@ async def retrying(shop: Workshop, key: ExecutionKey) -> AsyncIterator[None]:
         yield
 
 
-async def waits_for_a_lock(shop: Workshop) -> None:
-    """Wait until a statement waits for another transaction."""
+async def wait_for_locks(shop: Workshop, number: int) -> None:
+    """Wait until so many statements wait for other transactions."""
     query = (
-        "SELECT true FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        "SELECT count(*) AS number FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
-    while await shop.plain.fetchrow(query) is None:
+    while (await shop.plain.one(query))["number"] < number:
         pass
 
 
@@ -49,7 +72,7 @@ async def during_a_retry(shop: Workshop, key: ExecutionKey, cancel: Any) -> Any:
     """What a cancellation answers that comes while a worker puts the execution back."""
     async with retrying(shop, key):
         answer = asyncio.create_task(cancel)
-        await waits_for_a_lock(shop)
+        await wait_for_locks(shop, 1)
     return await answer
 
 
@@ -66,6 +89,54 @@ def test_a_job_tells_executions_that_were_called_before_from_those_that_never_we
         called, waiting = await failed_once(shop), await shop.once(SECOND)
         assert await shop.cancelling.cancel(TENANT, waiting.job_id, "enough") == Cancelled(1, 0)
         assert await shop.cancelling.cancel(TENANT, called.job_id, "enough") == Cancelled(0, 0, not_retried=1)
+
+    play(url, story)
+
+
+@pytest.mark.parametrize("waited_before", [0, 3, 20])
+def test_what_its_task_put_off_is_not_answered_cancelled_because_it_was_called(
+    url: str, waited_before: int
+) -> None:
+    """Also when so many waits were kept before that this one was not."""
+
+    async def story(shop: Workshop) -> None:
+        done = await shop.executions.cancel(TENANT, await put_off_by_its_task(shop, waited_before), "enough")
+        assert (done.answer, done.row["state"]) == (CancelResult.REQUESTED, State.CANCELLED)
+        of_job = await put_off_by_its_task(shop, waited_before)
+        assert await shop.cancelling.cancel(TENANT, of_job.job_id, "enough") == Cancelled(0, 0, not_retried=1)
+
+    play(url, story)
+
+
+@pytest.mark.parametrize("reason", [None, Reason.HOST])
+def test_what_went_back_without_a_call_is_still_answered_cancelled(url: str, reason: str | None) -> None:
+    async def story(shop: Workshop) -> None:
+        key, worker = await shop.once(), shop.worker(1)
+        [claim] = await shop.claim(worker)
+        again = msgspec.structs.replace(shop.again(claim, 5 * SECOND), record=None, waits_for=reason)
+        assert await worker.settling.postpone([again]) == []
+        done = await shop.executions.cancel(TENANT, key, "enough")
+        assert (done.answer, done.row["state"]) == (CancelResult.CANCELLED, State.CANCELLED)
+
+    play(url, story)
+
+
+def test_a_cancellation_that_meets_the_end_is_answered_with_it_and_a_later_one_is_refused(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        key = await shop.once()
+        worker = shop.worker(1)
+        [claim] = await shop.claim(worker)
+        async with shop.plain.transaction() as session:  # it is live, and its end is on its way
+            await session.execute("SELECT FROM executions WHERE job_id = $1 FOR UPDATE", key.job_id)
+            ended = asyncio.create_task(worker.settling.succeed([claim], shop.time.now()))
+            await wait_for_locks(shop, 1)
+            cancelled = asyncio.create_task(shop.executions.cancel(TENANT, key, "enough"))
+            await wait_for_locks(shop, 2)
+        assert await ended == []
+        done = await cancelled
+        assert (done.answer, done.row["state"]) == (CancelResult.REQUESTED, State.SUCCEEDED)
+        with pytest.raises(Conflict, match="succeeded"):
+            await shop.executions.cancel(TENANT, key, "enough")
 
     play(url, story)
 

@@ -46,7 +46,7 @@ class CancelResult(StrEnum):
     """What a cancellation promises.
 
     `cancelled`: the execution was never called and never will be. `cancel_requested`: it may have been. It
-    was asked to stop, or will not be tried again.
+    was asked to stop, will not be tried again, or ended meanwhile.
     """
 
     CANCELLED = "cancelled"

@@ -14,7 +14,7 @@ from tocsin.domain.errors import Conflict, NotFound
 from tocsin.domain.explain import Surroundings
 from tocsin.domain.ids import ExecutionKey, execution_text
 from tocsin.domain.instant import Instant
-from tocsin.domain.lifecycle import CancelResult
+from tocsin.domain.lifecycle import FINAL, CancelResult
 from tocsin.domain.task_target import task_of
 from tocsin.store.repeats import Once, take_key
 from tocsin.store.statements import sql
@@ -101,16 +101,17 @@ class ExecutionStore:
         return Surroundings(**dict(row), task=None if route is None else task_of(route))
 
     async def cancel(self, tenant_id: int, key: ExecutionKey, reason: str) -> Cancellation:
-        """Call an execution off, or ask it to stop if it has started. One that is over is refused."""
-        await self.get(tenant_id, key)
+        """Call an execution off, or ask it to stop if it has started. One that was over before is refused;
+        one that ends meanwhile may have been called, and is answered so."""
+        before = await self.get(tenant_id, key)
         async with self._database.transaction() as session:
             await hold_executions(session, [key.job_id], [key.fire_at])
             answer = await _called_off(session, key, reason)
             await pass_turns(session, CELL, [key.job_id])
             row = await _get(session, tenant_id, key)
-            if answer is None:
+            if answer is None and before["state"] in FINAL:
                 raise Conflict(f"cannot cancel an execution that is {row['state']}")
-            return Cancellation(answer, row)
+            return Cancellation(answer or CancelResult.REQUESTED, row)
 
     async def retry(self, tenant_id: int, key: ExecutionKey, *, once: Once | None = None) -> None:
         """Give a dead, expired or cancelled execution another round of attempts, under the same identity."""

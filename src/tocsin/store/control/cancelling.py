@@ -22,7 +22,8 @@ from tocsin.store.statements import sql
 
 class Cancelled(msgspec.Struct, frozen=True):
     """What a cancellation did: executions that were never called and never will be, running ones that were
-    asked to stop, and those called off while they waited for another attempt."""
+    asked to stop, and those called off that had been called before: they waited for another attempt, or their
+    task had put them off."""
 
     cancelled: int
     asked_to_stop: int

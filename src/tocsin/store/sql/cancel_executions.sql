@@ -3,8 +3,9 @@
 -- Caller: Cancelling.cancel_queued, cancelling._call_off, executions._called_off.
 -- Locks: the executions that it removes.
 -- Index: executions_pkey, one range of the job.
--- Zero rows: never; one row says how many were called off that were never called, and how many that waited
--- for another attempt.
+-- Zero rows: never; one row says how many were called off that were never called, and how many that had been:
+-- they waited for another attempt, or their task had put them off. Of what has as many waits as are kept
+-- (further_wait) nobody knows the latter.
 WITH ended AS (
     DELETE FROM executions e USING never_started('cancelled', $4) AS ending
     WHERE e.cell = $1 AND e.job_id = $2 AND ($3::timestamptz IS NULL OR e.fire_at = $3) AND e.started_at IS NULL
@@ -12,6 +13,8 @@ WITH ended AS (
 ), kept AS (
     \ir move_to_history.sql
 )
-SELECT count(*) FILTER (WHERE attempt = 1)::integer AS cancelled,
-       count(*) FILTER (WHERE attempt > 1)::integer AS not_retried
-FROM ended
+SELECT count(*) FILTER (WHERE NOT called)::integer AS cancelled, count(*) FILTER (WHERE called)::integer AS not_retried
+FROM (
+    SELECT attempt > 1 OR coalesce(waits @> '[{"for": "task"}]' OR jsonb_array_length(waits) >= 20, false) AS called
+    FROM ended
+) AS e
