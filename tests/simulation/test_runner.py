@@ -17,15 +17,16 @@ from tests.simulation.faults import spin
 from tests.simulation.virtual_time import START, VirtualTimer, run_virtually
 from tocsin.clock import VirtualClock
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant
+from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import SUCCEEDED, Outcome, Verdict
-from tocsin.domain.target import HttpTarget
+from tocsin.domain.target import HttpTarget, NoopTarget
 from tocsin.failpoints import Failpoints
-from tocsin.queue.claims import Claim
+from tocsin.queue.claims import Claim, Finish
 from tocsin.targets.assignment import Assignment
 from tocsin.telemetry import Telemetry
 from tocsin.worker.places import Places
 from tocsin.worker.runner import Runner
-from tocsin.worker.settler import Settlement
+from tocsin.worker.settler import Settlement, Settler
 from tocsin.worker.timetable import Timetable
 
 TARGET = msgspec.json.encode(HttpTarget("http://target.example/")).decode()
@@ -42,6 +43,9 @@ class Settled:
 
     def put(self, settlement: Settlement) -> None:
         self.settlements.append(settlement)
+
+    def put_succeeded(self, claims: list[Claim], now: Instant) -> None:
+        self.settlements += [Settlement(claim, SUCCEEDED, now) for claim in claims]
 
     @property
     def verdicts(self) -> list[tuple[int, Verdict]]:
@@ -71,6 +75,35 @@ class Calls:
         return await self.answers[assignment.token]
 
 
+class AtOnce:
+    """Answers at once, and chokes on the first."""
+
+    def __init__(self) -> None:
+        self._answers = iter((ZeroDivisionError(), SUCCEEDED))
+
+    def answer_at_once(self, target: Any) -> Outcome:
+        answer = next(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Settling:
+    """Notes by which statement each claim is settled."""
+
+    def __init__(self) -> None:
+        self.succeeded: list[int] = []
+        self.finished: list[tuple[int, str]] = []
+
+    async def succeed(self, claims: list[Claim], finished_at: Instant) -> list[Claim]:
+        self.succeeded += [claim.token for claim in claims]
+        return []
+
+    async def finish(self, finishes: list[Finish]) -> list[Claim]:
+        self.finished += [(finish.claim.token, str(finish.state)) for finish in finishes]
+        return []
+
+
 def claim(token: int, attempt: int = 1, run_at: Instant = START, started_at: Instant | None = None) -> Claim:
     values = dict.fromkeys(Claim.__struct_fields__)
     known = {"job_id": UUID(int=1), "fire_at": START, "due_at": START, "run_at": run_at}
@@ -79,16 +112,18 @@ def claim(token: int, attempt: int = 1, run_at: Instant = START, started_at: Ins
         **values
         | known
         | {"attempt": attempt, "earlier_attempts": 0, "target": TARGET, "token": token, "limit_key": "k"}
+        | {"route": "http", "queue": "default"}
     )
 
 
 def play(
-    story: Callable[[Runner, Calls, Settled], Awaitable[None]],
+    story: Callable[[Runner, Calls, Any], Awaitable[None]],
     points: Failpoints | None = None,
     calls: Calls | None = None,
+    settled: Any = None,
 ) -> list[Any]:
     """Returns what was logged."""
-    clock, calls, settled = VirtualClock(START), calls or Calls(), Settled()
+    clock, calls, settled = VirtualClock(START), calls or Calls(), settled or Settled()
     parts: Any = (
         settled,
         Places(10),
@@ -97,7 +132,7 @@ def play(
         clock,
         Telemetry(),
     )
-    runner: Any = Runner({"http": calls}, *parts, points or Failpoints())
+    runner: Any = Runner({"http": calls, "noop": AtOnce()}, *parts, points or Failpoints())
     with structlog.testing.capture_logs() as logs:
         run_virtually(clock, story(runner, calls, settled))
     return list(logs)
@@ -185,6 +220,39 @@ def test_a_target_whose_host_cannot_be_told_keeps_no_other_claim_of_its_batch_fr
         await spin()
 
     play(story, calls=Strange())
+
+
+def test_a_target_that_answers_at_once_and_fails_to_keeps_no_other_claim_of_its_batch_from_running() -> None:
+    async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
+        strange, plain = claim(1), claim(2)
+        strange.target = plain.target = msgspec.json.encode(NoopTarget()).decode()
+        runner.run([strange, plain, claim(3)])
+        await spin()
+        assert settled.verdicts == [(1, Verdict.FAILED), (2, Verdict.SUCCEEDED)]
+        assert settled.settlements[0].outcome.error == "internal error: ZeroDivisionError"
+        calls.answers[3].set_result(SUCCEEDED)
+        await spin()
+
+    [logged] = play(story)
+    assert logged["event"] == "runner.call_failed"
+
+
+def test_a_call_that_succeeds_with_nothing_to_tell_is_settled_the_short_way_and_any_other_by_finish() -> None:
+    settling = Settling()
+    settler = Settler(settling, VirtualClock(START), Telemetry(), Failpoints(), node_id=1)  # type: ignore[arg-type]
+
+    async def story(runner: Runner, calls: Calls, settler: Settler) -> None:
+        runner.run([claim(1), claim(2), claim(3)])
+        await spin()
+        calls.answers[1].set_result(SUCCEEDED)
+        calls.answers[2].set_result(Outcome(Verdict.SUCCEEDED, detail={"status": 200}))
+        calls.answers[3].set_result(Outcome(Verdict.REJECTED, error="answered 410"))
+        await spin()
+        await settler.run_once(START)
+        assert settling.succeeded == [1]
+        assert settling.finished == [(2, State.SUCCEEDED), (3, State.DEAD)]
+
+    play(story, settled=settler)
 
 
 def test_a_call_that_never_answers_ends_at_its_timeout() -> None:

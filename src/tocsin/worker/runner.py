@@ -145,7 +145,7 @@ class Runner:
                 continue
             work = claim.work
             if not work.takes_place:
-                if (outcome := self._callers_at_once[work.route].answer_at_once(work.target)) is SUCCEEDED:
+                if (outcome := self._answer_at_once(claim, work)) is SUCCEEDED:
                     succeeded.append(claim)
                 else:
                     self._settler.put(Settlement(claim, outcome, now))
@@ -160,6 +160,12 @@ class Runner:
         if waiting:
             self.line_keeper.serve()
         self._tell_places()
+
+    def _answer_at_once(self, claim: Claim, work: Work) -> Outcome:
+        try:
+            return self._callers_at_once[work.route].answer_at_once(work.target)
+        except Exception as error:  # noqa: BLE001 - a defect in a caller concerns no other claim of the batch
+            return _defect(claim, error)
 
     def _host_of(self, work: Work) -> Host | None:
         """Where a call goes to. What cannot be found out ends the attempt when the call is made, and concerns
@@ -312,9 +318,13 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - a defect in a caller must not lose the execution
             if none_left(error):
                 return self._shortage.put_off(self._clock.now())
-            _log.error("runner.call_failed", execution=execution_text(claim.key), exc_info=error)
-            outcome = Outcome(Verdict.FAILED, error=f"internal error: {type(error).__name__}")
+            outcome = _defect(claim, error)
         return outcome
+
+
+def _defect(claim: Claim, error: Exception) -> Outcome:
+    _log.error("runner.call_failed", execution=execution_text(claim.key), exc_info=error)
+    return Outcome(Verdict.FAILED, error=f"internal error: {type(error).__name__}")
 
 
 def _no_answer_within(timeout: Span) -> Outcome:
