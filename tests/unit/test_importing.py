@@ -188,7 +188,7 @@ def test_what_a_cron_job_says_beside_its_schedule_is_taken_over():
     assert report.name == "shop/report"
     assert report.suspended
     assert report.job == {
-        "schedule": {"cron": "0 3 * * *", "time_zone": "Europe/Berlin"},
+        "schedule": {"cron": "0 3 * * *", "time_zone": "Europe/Berlin", "dst": "literal"},
         "target": report.job["target"],
         "overlap": "skip",
         "start_within": "200s",
@@ -275,6 +275,7 @@ def test_schedules_of_eventbridge_count_weekdays_from_one():
         {
             "cron": "15 10 * * 5L",
             "time_zone": "Europe/Berlin",
+            "dst": "once",
             "starts_at": "2027-01-01T00:00:00Z",
             "ends_at": "2030-12-31T23:59:59Z",
         },
@@ -321,7 +322,7 @@ def test_triggers_of_quartz_become_tasks():
     reading = read_quartz(text, time_zone="UTC")
     first, second = reading.found
     assert first.job == {
-        "schedule": {"cron": "0/15 8 * * 1-5", "time_zone": "UTC"},
+        "schedule": {"cron": "0/15 8 * * 1-5", "time_zone": "UTC", "dst": "once"},
         "target": {"kind": "task", "task": "shop.Mail", "payload": {"to": "me"}},
         "misfire": "skip",
     }

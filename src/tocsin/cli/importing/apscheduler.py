@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from tocsin.cli.importing.celery_beat import interval_schedule, task_target
-from tocsin.cli.importing.fields import both_days, listed, month, values
+from tocsin.cli.importing.fields import both_days, clock_notes, listed, month, values, zoned
 from tocsin.cli.importing.python_source import Call, Unread, constants, last_name, parse, value_of
 from tocsin.cli.importing.reading import Found, Left, Reading, Unfit, left_of, named_apart
 from tocsin.domain.cron import Cron
@@ -21,6 +21,11 @@ _LOWEST: Final = {"month": "1", "day": "1", "day_of_week": "*", "hour": "0", "mi
 _FROM_MONDAY: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _UNITS: Final = {"weeks": 604_800, "days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1}
 _TRIGGERS: Final = {"CronTrigger": "cron", "IntervalTrigger": "interval", "DateTrigger": "date"}
+
+_CLOCKS: Final = (
+    "where clocks change: APScheduler fires what they skip as much later, and what they repeat twice; here a "
+    "fixed time fires at the end of the gap and once, and others skip the gap"
+)
 
 
 def read_module(text: str, *, time_zone: str | None) -> Reading:
@@ -36,8 +41,8 @@ def read_module(text: str, *, time_zone: str | None) -> Reading:
             found.append(_job(where, function, call, time_zone))
         except (Unfit, Refused) as error:
             left.append(left_of(where, function or "add_job", error))
-    notes = () if found or left else ("no add_job and no scheduled_job was found in the module",)
-    return Reading(named_apart(found), tuple(left), notes)
+    nothing = () if found or left else ("no add_job and no scheduled_job was found in the module",)
+    return Reading(named_apart(found), tuple(left), (*nothing, *clock_notes(found, _CLOCKS)))
 
 
 def _calls(tree: ast.Module) -> Iterator[tuple[str | None, ast.Call]]:
@@ -110,7 +115,7 @@ def _cron(given: dict[str, Any], time_zone: str | None) -> dict[str, Any]:
     seconds = "" if texts["second"] == "0" else f"{texts['second']} "
     cron = f"{seconds}{texts['minute']} {texts['hour']} {date} {months} {day}"
     Cron.parse(cron, "schedule")
-    return {"cron": cron} | ({"time_zone": time_zone} if time_zone else {})
+    return zoned(cron, time_zone)
 
 
 def _weekdays(text: str) -> frozenset[int]:

@@ -2,14 +2,24 @@
 `manage.py dumpdata django_celery_beat` wrote.
 
 Celery's date and weekday must both match. Its intervals count from the last run; ours from the epoch, or from
-`starts_at`, so that they do not drift.
+`starts_at`, so that they do not drift. What clocks repeat fires once, the first time; what they skip fires
+as much later as they skipped, and here at the end of the gap.
 """
 
 import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tocsin.cli.importing.fields import both_days, listed, month, values, weekdays_of
+from tocsin.cli.importing.fields import (
+    both_days,
+    clock_notes,
+    listed,
+    month,
+    unstarred,
+    values,
+    weekdays_of,
+    zoned,
+)
 from tocsin.cli.importing.python_source import (
     Call,
     Unread,
@@ -21,7 +31,7 @@ from tocsin.cli.importing.python_source import (
     value_of,
 )
 from tocsin.cli.importing.reading import Found, Left, Reading, Unfit, left_of, named_apart
-from tocsin.domain.cron import Cron
+from tocsin.domain.cron import Cron, Dst
 from tocsin.domain.errors import Refused
 
 _SCHEDULES: Final = ("beat_schedule", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
@@ -29,6 +39,9 @@ _ZONES: Final = ("timezone", "CELERY_TIMEZONE", "TIME_ZONE")
 _FIELDS: Final = ("minute", "hour", "day_of_week", "day_of_month", "month_of_year")
 _PERIODS: Final = {"days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1, "microseconds": 1e-6}
 _SUN: Final = "the sun's rise and fall are no schedule of Tocsin"
+_CLOCKS: Final = (
+    "where clocks go forward, what they skip fires at the end of the gap here, and in beat as much later"
+)
 _INTERVALS: Final = "intervals count from the epoch, not from the last run"
 
 
@@ -43,9 +56,13 @@ def crontab_schedule(fields: Mapping[str, Any], time_zone: str | None) -> dict[s
     """A crontab of celery as a schedule."""
     minute, hour, days, dates, months = (_written(fields.get(name, "*")) for name in _FIELDS)
     date, day = both_days(values(dates, 1, 31), weekdays_of(days))
+    hourly = len(values(hour, 0, 23)) == 24
+    if time_zone and not hourly:  # a fixed time, so that what clocks skip is made up for
+        minute = "0-59" if minute in ("*", "*/1") else unstarred(minute, "0-59")
+        hour = unstarred(hour, "0-23")
     cron = f"{minute} {hour} {date} {listed(values(months, 1, 12, month), 12)} {day}"
     Cron.parse(cron, "schedule")
-    return {"cron": cron} | ({"time_zone": time_zone} if time_zone else {})
+    return zoned(cron, time_zone, Dst.ONCE if hourly else Dst.CRON)
 
 
 def interval_schedule(seconds: float) -> dict[str, Any]:
@@ -95,8 +112,8 @@ def _module(text: str, time_zone: str | None) -> Reading:
                 found.append(_entry(str(name), entry, zone if isinstance(zone, str) else None))
             except (Unfit, Refused) as error:
                 left.append(left_of(f"entry {name}", str(name), error))
-    notes = () if schedules else ("no beat_schedule was found in the module",)
-    return Reading(named_apart(found), tuple(left), notes)
+    nothing = () if schedules else ("no beat_schedule was found in the module",)
+    return Reading(named_apart(found), tuple(left), (*nothing, *clock_notes(found, _CLOCKS)))
 
 
 def _entry(name: str, entry: Any, time_zone: str | None) -> Found:
@@ -158,7 +175,7 @@ class _Dump:
                 found.append(self._job(name, row))
             except (Unfit, Refused) as error:
                 left.append(left_of(f"entry {name}", name, error))
-        return Reading(named_apart(found), tuple(left))
+        return Reading(named_apart(found), tuple(left), clock_notes(found, _CLOCKS))
 
     def _job(self, name: str, row: Mapping[str, Any]) -> Found:
         target, notes = task_target(row.get("task"), _json(row.get("args"), []), _json(row.get("kwargs"), {}))

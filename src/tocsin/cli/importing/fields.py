@@ -1,15 +1,19 @@
-"""Cron fields of other systems in ours.
+"""Cron fields of other systems in ours, and how each treats a change of clocks.
 
 Three things differ between them: whether weekdays count from Sunday as 0, from Sunday as 1 or from Monday as
 0; whether date and weekday are joined by AND or by OR; and what `*/n` counts as. Tocsin joins them as
 Debian's cron does: by AND if either begins with `*`, else by OR.
+
+When clocks change, no two systems do the same, so a reader says `dst` beside the zone of an expression. Where
+none of ours is the same as theirs, it takes the closest that loses no day, and a note says what differs.
 """
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
-from tocsin.cli.importing.reading import Unfit
+from tocsin.cli.importing.reading import Found, Unfit
+from tocsin.domain.cron import Dst
 
 WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -41,6 +45,26 @@ def values(text: str, low: int, high: int, value_of: Callable[[str], int] = int)
         else:
             found.update((*range(first, high + 1, step), *range(low, last + 1, step)))
     return frozenset(found)
+
+
+def zoned(cron: str, time_zone: str | None, dst: Dst = Dst.CRON) -> dict[str, Any]:
+    """A cron schedule, with its zone and policy where it has a zone."""
+    zone = {"time_zone": time_zone} if time_zone else {}
+    policy = {"dst": str(dst)} if time_zone and dst is not Dst.CRON else {}
+    return {"cron": cron} | zone | policy
+
+
+def clock_notes(found: Iterable[Found], words: str) -> tuple[str, ...]:
+    """What a note says of changes of clocks, if any expression has a zone that could have them."""
+    zones = {one.job["schedule"].get("time_zone") for one in found if "cron" in one.job["schedule"]}
+    return (words,) if zones - {None, "UTC", "Etc/UTC"} else ()
+
+
+def unstarred(field: str, whole: str) -> str:
+    """A step over everything, written as one over the whole range, so that it does not count as `*`."""
+    return ",".join(
+        whole + item[1:] if item.startswith("*/") and item != "*/1" else item for item in field.split(",")
+    )
 
 
 def weekdays_of(text: str) -> frozenset[int]:

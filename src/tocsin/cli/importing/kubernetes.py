@@ -1,8 +1,9 @@
 """CronJobs of Kubernetes, as `kubectl get cronjobs -o yaml` prints them or people write them.
 
-Its cron differs from Debian's in one thing: a day field such as `*/2` does not count as `*`, so date and
-weekday are joined by OR beside it. Containers cannot be started from here: what calls an HTTP address is
-taken over as that call, other commands as tasks or not at all.
+Its cron differs from Debian's in two things. A day field such as `*/2` does not count as `*`, so date and
+weekday are joined by OR beside it. What clocks skip does not fire, and what they repeat fires twice.
+Containers cannot be started from here: what calls an HTTP address is taken over as that call, other commands
+as tasks or not at all.
 """
 
 import shlex
@@ -13,8 +14,9 @@ from typing import Any, Final
 import yaml
 
 from tocsin.cli.importing.commands import Commands, Work, task_work, work_of
+from tocsin.cli.importing.fields import unstarred, zoned
 from tocsin.cli.importing.reading import Found, Reading, Unfit, left_of, named_apart, slug
-from tocsin.domain.cron import Cron
+from tocsin.domain.cron import Cron, Dst
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import parse_span
 
@@ -95,17 +97,10 @@ def _schedule(text: str, time_zone: str | None) -> dict[str, Any]:
         return {"every": interval}
     fields = text.split()
     if len(fields) == 5:
-        fields[2], fields[4] = _unstarred(fields[2], "1-31"), _unstarred(fields[4], "0-6")
+        fields[2], fields[4] = unstarred(fields[2], "1-31"), unstarred(fields[4], "0-6")
     cron = " ".join(fields)
     Cron.parse(cron, "schedule")
-    return {"cron": cron} | ({"time_zone": time_zone} if time_zone else {})
-
-
-def _unstarred(field: str, whole: str) -> str:
-    """A step over everything, written as one over the whole range: it does not count as `*` there."""
-    return ",".join(
-        whole + item[1:] if item.startswith("*/") and item != "*/1" else item for item in field.split(",")
-    )
+    return zoned(cron, time_zone, Dst.LITERAL)
 
 
 def _work(pod: Mapping[str, Any], name: str, commands: Commands) -> Work:

@@ -8,12 +8,17 @@ from collections.abc import Iterator
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
+from tocsin.cli.importing.fields import clock_notes
 from tocsin.cli.importing.quartz_cron import quartz_schedule
 from tocsin.cli.importing.reading import Found, Left, Reading, Unfit, left_of, named_apart
 from tocsin.domain.errors import Refused
 
 _UNITS: Final = {"SECOND": "s", "MINUTE": "m", "HOUR": "h", "DAY": "d", "WEEK": "w"}
 _MISFIRE: Final = {"MISFIRE_INSTRUCTION_DO_NOTHING": "skip", "MISFIRE_INSTRUCTION_FIRE_ONCE_NOW": "fire_once"}
+
+_CLOCKS: Final = (
+    "where clocks go back, what they repeat fires the first time here, and the second time in Quartz"
+)
 
 
 def read_quartz(text: str, *, time_zone: str | None) -> Reading:
@@ -32,7 +37,7 @@ def read_quartz(text: str, *, time_zone: str | None) -> Reading:
                 found.append(_job(one, name, jobs, time_zone))
             except (Unfit, Refused) as error:
                 left.append(left_of(f"trigger {name}", _text(one, "cron-expression") or _tag(one), error))
-    return Reading(named_apart(found), tuple(left))
+    return Reading(named_apart(found), tuple(left), clock_notes(found, _CLOCKS))
 
 
 def _job(trigger: ET.Element, name: str, jobs: dict[tuple[str, str], ET.Element], zone: str | None) -> Found:

@@ -1,12 +1,16 @@
 """Cron expressions of Quartz and of EventBridge: six fields and a year, `?` in one of the day fields,
-weekdays counted from Sunday as 1. EventBridge has no seconds."""
+weekdays counted from Sunday as 1. EventBridge has no seconds.
+
+Both skip what clocks skip, and fire once in what clocks repeat: EventBridge the first time, Quartz the
+second.
+"""
 
 import re
 from typing import Any, Final
 
-from tocsin.cli.importing.fields import counted_from_one
+from tocsin.cli.importing.fields import counted_from_one, zoned
 from tocsin.cli.importing.reading import Unfit
-from tocsin.domain.cron import Cron
+from tocsin.domain.cron import Cron, Dst
 
 _YEARS: Final = re.compile(r"(\d{4})(?:-(\d{4}))?")
 
@@ -24,7 +28,7 @@ def quartz_schedule(text: str, time_zone: str | None, *, seconds: bool) -> dict[
         fields = fields[1:]
     cron = " ".join(fields)
     Cron.parse(cron, "schedule")
-    schedule: dict[str, Any] = {"cron": cron} | ({"time_zone": time_zone} if time_zone else {})
+    schedule = zoned(cron, time_zone, Dst.ONCE)
     if year != "*":
         found = _YEARS.fullmatch(year)
         if found is None:
