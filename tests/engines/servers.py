@@ -107,10 +107,16 @@ def _state(thread: Path) -> str:
 
 
 class Nats(Server):
-    """nats-server with JetStream."""
+    """nats-server with JetStream, and with settings in the words of its configuration file."""
+
+    def __init__(self, *arguments: str, settings: str = "") -> None:
+        self._settings = settings
+        super().__init__(*arguments)
 
     def command(self) -> Sequence[str]:
-        place = ("-a", "127.0.0.1", "-p", str(self.port))
+        settings = self.directory / "settings"
+        settings.write_text(self._settings)
+        place = ("-a", "127.0.0.1", "-p", str(self.port), "-c", str(settings))
         return binary("nats-server"), *place, "-js", "-sd", str(self.directory)
 
 

@@ -29,13 +29,23 @@ from tocsin.targets.message.opening import OPEN_SECONDS, first_open
 _UNAUTHORIZED: Final = re.compile(r"authorization|authentication|permission", re.IGNORECASE)
 _FORBIDDEN: Final = re.compile(r"permissions violation for publish to \"([^\"]+)\"", re.IGNORECASE)
 _NO_RESPONDERS: Final = "503"
+_SERVER_ERROR: Final = 500
+_PASSING: Final = {10158, 10167, 10002}
+"""Errors below 500 that pass: the first copy is still being replicated, too many messages wait for the
+stream, the account's space is used up."""
 _WRITTEN_AT_ONCE: Final = 256
 """Messages between two looks at whether the kernel takes what is written."""
 
 
 class _Failure(msgspec.Struct, frozen=True):
     code: int = 0
+    err_code: int = 0
     description: str = ""
+
+    @property
+    def passes(self) -> bool:
+        """Whether another attempt may succeed."""
+        return self.code >= _SERVER_ERROR or self.err_code in _PASSING
 
 
 class _Ack(msgspec.Struct, frozen=True):
@@ -199,7 +209,7 @@ def _outcome(data: bytes) -> Outcome:
     except msgspec.DecodeError:
         return rejected("the answer is no acknowledgement of a stream")
     if ack.error is not None:
-        return (busy if ack.error.code >= 500 else rejected)(ack.error.description)
+        return (busy if ack.error.passes else rejected)(ack.error.description)
     if ack.stream is None:
         return rejected("the answer is no acknowledgement of a stream")
     detail: dict[str, Any] = {"stream": ack.stream, "sequence": ack.seq}
