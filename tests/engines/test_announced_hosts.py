@@ -11,6 +11,7 @@ from redis.crc import key_slot
 from tests.engines.attempts import LOCAL, Attempts
 from tests.engines.brokers import KINDS, KafkaKind
 from tests.engines.fake_kafka import FakeKafka
+from tests.engines.fake_redis import FakeRedis
 from tests.engines.servers import Redis
 from tocsin.domain.connection import Connection
 from tocsin.domain.message_target import KafkaTarget, NatsTarget, RedisTarget
@@ -27,22 +28,6 @@ async def _listening(serve: Serve) -> tuple[asyncio.Server, int]:
     return server, server.sockets[0].getsockname()[1]
 
 
-def _redis_that_says(answer: bytes) -> Serve:
-    """A Redis whose every stream is elsewhere."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while line := await reader.readline():
-            words = [await _word(reader) for _ in range(int(line[1:]))]
-            writer.write(answer if words[0] == b"XADD" else b"+OK\r\n")
-
-    return serve
-
-
-async def _word(reader: asyncio.StreamReader) -> bytes:
-    size = int((await reader.readline())[1:])
-    return (await reader.readexactly(size + 2))[:-2]
-
-
 @pytest.mark.parametrize(
     ("node", "words"),
     [
@@ -54,9 +39,9 @@ async def _word(reader: asyncio.StreamReader) -> bytes:
 )
 def test_a_node_that_a_redis_cluster_names_is_refused_like_any_other_address(node: str, words: str) -> None:
     async def scenario() -> Any:
-        server, port = await _listening(_redis_that_says(f"-MOVED 100 {node}\r\n".encode()))
-        async with server:
-            attempts = Attempts(RedisBroker, Connection("redis", (f"127.0.0.1:{port}",)), policy=LOCAL)
+        async with FakeRedis([f"-MOVED 100 {node}"]) as server:
+            connection = Connection("redis", (f"127.0.0.1:{server.port}",))
+            attempts = Attempts(RedisBroker, connection, policy=LOCAL)
             # The slot that the fake names is the stream's own.
             stream = next(f"s{n}" for n in range(100_000) if _slot(f"s{n}") == 100)
             outcome = await attempts.call(RedisTarget(connection="bus", stream=stream, body="x"))
@@ -75,10 +60,8 @@ def test_a_node_of_a_redis_cluster_that_may_be_called_gets_the_message() -> None
 
     async def scenario() -> Any:
         await kind.make_stream(redis)
-        moved = f"-MOVED {_slot('due')} {redis.address}\r\n".encode()
-        server, port = await _listening(_redis_that_says(moved))
-        async with server:
-            attempts = Attempts(RedisBroker, Connection("redis", (f"127.0.0.1:{port}",)))
+        async with FakeRedis([f"-MOVED {_slot('due')} {redis.address}"]) as server:
+            attempts = Attempts(RedisBroker, Connection("redis", (f"127.0.0.1:{server.port}",)))
             outcome = await attempts.call(RedisTarget(connection="bus", stream="due", body="x"))
             await attempts.caller.close()
             return outcome, await kind.received(redis)

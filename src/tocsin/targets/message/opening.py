@@ -29,6 +29,10 @@ LoadMaker = Callable[[], MakeBroker]
 T = TypeVar("T")
 
 
+class WrongServer(OSError):
+    """A server that answered and is of no use to us: in our own words, and the next address is tried."""
+
+
 class Opening:
     """Opens brokers of one kind for one process. The broker's client is loaded with the first of them, beside
     the event loop: most processes never need it, and to load it may take a fifth of a second."""
@@ -93,6 +97,8 @@ async def first_open(
 
 
 def _reason(error: OSError) -> str:
+    if isinstance(error, WrongServer):
+        return str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     return reason_of(error) or type(error).__name__

@@ -2,7 +2,8 @@
 
 A batch is one write and as many answers. Redis drops no duplicates: after a lost answer the entry may be
 there twice, with the same idempotency key. A cluster says where a stream lives (`MOVED`); that host is
-checked like any other before it is called, and remembered.
+checked like any other before it is called, and remembered. Without a cluster only a primary is written to: of
+several addresses, the first that greets us as one.
 """
 
 import asyncio
@@ -14,9 +15,11 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.crc import key_slot
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
+    InvalidResponse,
     MasterDownError,
     MovedError,
     NoPermissionError,
@@ -35,13 +38,16 @@ from tocsin.domain.errors import Refused
 from tocsin.domain.message_target import RedisTarget
 from tocsin.domain.outcome import Outcome, Verdict
 from tocsin.targets.message.broker import Access, NotOpened
-from tocsin.targets.message.message import Parcel, away, busy, rejected
-from tocsin.targets.message.opening import OPEN_SECONDS, first_open
+from tocsin.targets.message.message import Parcel, busy, rejected
+from tocsin.targets.message.opening import OPEN_SECONDS, WrongServer, first_open
 
 _PORT: Final = 6379
 _MOVES_FOLLOWED: Final = 3
 _REPLICA_WAIT_MS: Final = 2000
 _BUSY: Final = (BusyLoadingError, ClusterDownError, MasterDownError, OutOfMemoryError, TryAgainError)
+_PASSING: Final = ("BUSY ", "MISCONF ", "NOREPLICAS ")
+"""Errors for which the client has no class, of a server that may take the message later: a script runs for
+long, the disk is full, too few replicas are there."""
 _Where = tuple[str, int]
 
 
@@ -159,15 +165,20 @@ class RedisBroker:
         except MovedError as moved:
             self._homes[moved.slot_id] = (moved.host or node.host, moved.port)
             return None
+        except AskError:
+            return busy("the stream is moving to another node")
         except _BUSY as error:
             return busy(str(error))
+        except AuthenticationError:
+            self.lost = True
+            return rejected("the server asks for a password")
         except ReadOnlyError:
             self.lost = True  # no longer the primary: connect anew, to the one that is
             return busy("the server is a replica")
         except NoPermissionError:
             return rejected("not allowed to add to this stream")
         except ResponseError as error:
-            return rejected(str(error))
+            return (busy if str(error).startswith(_PASSING) else rejected)(str(error))
         if answer is None:
             return rejected("there is no such stream")
         return Outcome(Verdict.SUCCEEDED, detail={"id": answer.decode()})
@@ -176,19 +187,35 @@ class RedisBroker:
         connection = _CheckedConnection(self._access, place, address)
         try:
             await connection.connect()  # type: ignore[no-untyped-call]
-        except (AuthenticationError, NoPermissionError) as error:
+            await _greet(connection)
+        except BaseException as error:
             await connection.disconnect(nowait=True)
-            raise NotOpened(Outcome(Verdict.REJECTED, f"the broker did not let us in: {error}")) from None
-        except BusyLoadingError:
-            await connection.disconnect(nowait=True)
-            raise NotOpened(away("the broker is starting")) from None
-        except (RedisConnectionError, RedisTimeoutError) as error:
-            await connection.disconnect(nowait=True)
-            raise _cause(error) from None
-        except ResponseError as error:
-            await connection.disconnect(nowait=True)
-            raise NotOpened(Outcome(Verdict.REJECTED, f"the broker did not let us in: {error}")) from None
+            match error:
+                case AuthenticationError() if self._access.password is None:
+                    raise _not_let_in("it asks for a password") from None
+                case AuthenticationError() | NoPermissionError() | ResponseError():
+                    raise _not_let_in(str(error)) from None
+                case InvalidResponse():
+                    raise WrongServer("it does not answer as Redis does") from None
+                case RedisConnectionError() | RedisTimeoutError():
+                    raise _cause(error) from None
+            raise
         return connection
+
+
+async def _greet(connection: Connection) -> None:
+    """Have the server say what it is: to connect is not to be let in, or to be served. Every user may ask."""
+    await connection.send_command("HELLO", 2)
+    answer = await connection.read_response()
+    if not isinstance(answer, list):
+        raise WrongServer("it does not answer as Redis does")
+    facts = dict(zip(answer[::2], answer[1::2], strict=False))
+    if facts.get(b"role") == b"replica" and facts.get(b"mode") != b"cluster":
+        raise WrongServer("it is a replica")
+
+
+def _not_let_in(why: str) -> NotOpened:
+    return NotOpened(Outcome(Verdict.REJECTED, f"the broker did not let us in: {why}"))
 
 
 def _cause(error: Exception) -> OSError:
