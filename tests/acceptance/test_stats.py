@@ -76,6 +76,28 @@ def test_nobody_is_told_that_nothing_needs_them_while_a_job_does_not_fire(api: I
     assert "forgotten" in need["text"]
 
 
+JOBS = """
+    INSERT INTO jobs (cell, id, tenant_id, shard, kind, queue, priority, schedule, target, policies, state, next_fire_at)
+    SELECT 0, gen_random_uuid(), t.id, n % 64, 'recurring', 'default', 5, '{"every": "1h"}', '{"kind": "noop"}', '{}',
+           CASE WHEN n <= $2 THEN 'active' ELSE 'paused' END, tocsin_now() + interval '1 h'
+    FROM tenants t, generate_series(1, $2::integer + $3::integer) AS n WHERE t.name = $1"""
+
+
+def test_paused_jobs_are_counted_beside_more_active_ones_than_a_summary_counts(api: InProcessApi) -> None:
+    api.fetch(JOBS, "default", 2_500, 3)
+    summary = api.get("/v1/stats/summary").json()
+    assert summary["paused"]["jobs"] == {"count": 3, "capped": False}
+    assert summary["recurring_jobs"] == {"count": 2_003, "capped": True}
+    assert [need["text"] for need in summary["needs_you"]] == ["3 jobs are paused"]
+
+
+def test_a_summary_says_so_where_it_did_not_count_all_paused_jobs(api: InProcessApi) -> None:
+    api.fetch(JOBS, "default", 0, 2_500)
+    summary = api.get("/v1/stats/summary").json()
+    assert summary["paused"]["jobs"] == {"count": 2_000, "capped": True}
+    assert [need["text"] for need in summary["needs_you"]] == ["2,000+ jobs are paused"]
+
+
 def test_a_summary_holds_nothing_of_another_tenant(api: InProcessApi) -> None:
     stranger = api.new_key("read", tenant="stranger")
     ended(api, "dead", 5, reason="refused", fingerprint="f")

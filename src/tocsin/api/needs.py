@@ -133,5 +133,6 @@ def _paused(load: Load) -> list[Need]:
     number = load.jobs["paused"]
     if not number:
         return []
-    words = "1 job is paused" if number == 1 else f"{number} jobs are paused"
+    more = "" if load.paused_whole else "+"
+    words = "1 job is paused" if number == 1 else f"{number:,}{more} jobs are paused"
     return [Need("paused", words, number, "/jobs?state=paused")]

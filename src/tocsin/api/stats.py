@@ -160,8 +160,8 @@ def _summary(
         late_1h=wire.Lateness(hour.p50_ms, hour.p99_ms),
         on_time_1h=hour.on_time / judged if judged else None,
         dead_24h=wire.Count(dead, not dead_whole(load.dead)),
-        recurring_jobs=wire.Count(jobs["number"], not load.jobs_whole),
-        paused=wire.Paused(wire.Count(jobs["paused"], not load.jobs_whole), len(load.noticed("queue"))),
+        recurring_jobs=wire.Count(jobs["active"] + jobs["paused"], not load.jobs_whole),
+        paused=wire.Paused(wire.Count(jobs["paused"], not load.paused_whole), len(load.noticed("queue"))),
         needs_you=needs,
     )
 

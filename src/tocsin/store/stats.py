@@ -20,7 +20,6 @@ _MOST_JOBS: Final = 2_000
 _MOST_DEAD: Final = 10_000
 _MOST_OVERDUE: Final = 20
 OVERDUE: Final = MINUTE
-_LEAST_OF_SHARD: Final = 8  # of the next fires that are read of each shard
 ON_TIME_MS: Final = 1_000
 _MOST_PAUSED: Final = 1_000
 _MOST_TOLD: Final = 100
@@ -42,9 +41,14 @@ class Load(msgspec.Struct, frozen=True):
         return [row for row in self.attention if row["kind"] == kind]
 
     @property
+    def paused_whole(self) -> bool:
+        """Whether all paused jobs were counted."""
+        return bool(self.jobs["paused"] < _MOST_JOBS)
+
+    @property
     def jobs_whole(self) -> bool:
-        """Whether all recurring jobs were counted."""
-        return bool(self.jobs["number"] < _MOST_JOBS)
+        """Whether all paused and all recurring jobs were counted."""
+        return self.paused_whole and bool(self.jobs["active"] < _MOST_JOBS)
 
 
 class StatsStore:
@@ -60,7 +64,7 @@ class StatsStore:
             await one(sql("count_due"), CELL, tenant_id, now, MOST_COUNTED),
             await one(sql("count_running"), CELL, tenant_id, _MOST_CLAIMED),
             await one(sql("pending_by_state"), tenant_id, _MOST_JOBS),
-            await many(sql("overdue_jobs"), CELL, tenant_id, now - OVERDUE, _MOST_OVERDUE),
+            await many(sql("overdue_jobs"), tenant_id, now - OVERDUE, _MOST_OVERDUE),
             await self.dead_by_error(tenant_id, now - DAY, now),
             await many(sql("attention"), tenant_id, operator, _MOST_PAUSED, _MOST_TOLD),
         )
@@ -80,9 +84,7 @@ class StatsStore:
         planned = await self._database.fetch(
             sql("upcoming_planned"), CELL, tenant_id, limit, _MOST_CLAIMED, now
         )
-        jobs = await self._database.fetch(
-            sql("upcoming_jobs"), CELL, tenant_id, limit, until, limit // 8 + _LEAST_OF_SHARD
-        )
+        jobs = await self._database.fetch(sql("upcoming_jobs"), tenant_id, limit, until)
         found = [
             {
                 "at": row["run_at"],

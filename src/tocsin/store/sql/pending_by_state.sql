@@ -1,8 +1,9 @@
--- How many recurring jobs a tenant has, and how many are paused; $2 rows are read at most.
+-- How many jobs of a tenant are paused, and how many recurring ones are active; $2 of each at most.
 -- Caller: StatsStore.load.
 -- Locks: nothing.
--- Index: jobs_pending.
+-- Index: jobs_paused_of_tenant, jobs_next_of_tenant. Each count follows the order of its index.
 -- Zero rows: never; always one row.
-SELECT count(*)::integer AS number, (count(*) FILTER (WHERE p.state = 'paused'))::integer AS paused
-FROM (SELECT j.state FROM jobs j
-      WHERE j.tenant_id = $1 AND (j.state = 'paused' OR (j.state = 'active' AND j.kind = 'recurring')) LIMIT $2) AS p
+SELECT (SELECT count(*) FROM (SELECT FROM jobs j WHERE j.tenant_id = $1 AND j.state = 'paused'
+                              ORDER BY j.id LIMIT $2) AS p)::integer AS paused,
+       (SELECT count(*) FROM (SELECT FROM jobs j WHERE j.tenant_id = $1 AND j.state = 'active' AND j.kind = 'recurring'
+                              ORDER BY j.next_fire_at LIMIT $2) AS a)::integer AS active
