@@ -12,6 +12,7 @@ from tests.support.postgres import Cluster
 from tocsin.domain.target_kind import KINDS
 from tocsin.failpoints import Failpoints
 from tocsin.store.acting import Acting
+from tocsin.store.gathering import Gathering
 
 FUTURE = "2100-01-01T00:00:00Z"
 
@@ -75,6 +76,30 @@ def test_a_dry_run_says_how_many_which_cannot_and_what_then_happens(api: InProce
     assert [item["id"] for item in api.get("/v1/operations", state="completed").json()["items"]] == [
         operation["id"]
     ]
+
+
+MANY = """
+    INSERT INTO jobs (cell, id, tenant_id, shard, kind, queue, priority, schedule, target, policies, next_fire_at)
+    SELECT 0, ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 1, n % 64, 'recurring', 'default', 5,
+           '{"every": "1h"}', '{"kind": "noop"}', '{}', tocsin_now() + interval '1 h' FROM generate_series(1, $1::integer) AS n"""
+
+
+def test_an_operation_acts_on_however_many_match(api: InProcessApi) -> None:
+    api.fetch(MANY, 200_007)
+    told = ask(api, "pause", "jobs", where={}, dry_run=True).json()
+    assert (told["count"], told["capped"]) == (100_000, True)
+    made = ask(api, "pause", "jobs", where={"state": "active"}).json()
+    assert (made["count"], made["capped"], made["operation"]["gathering"]) == (100_000, True, True)
+    api.create(schedule={"every": "1h"})  # what comes later is not touched
+    for _ in range(2):
+        api.run(Gathering(api.database, Failpoints()).advance(api.context.clock.now()))
+    found = api.get(f"/v1/operations/{made['operation']['id']}").json()
+    assert (found["matched"], found["gathering"]) == (200_007, False)
+    things = "SELECT unnest(job_ids) AS id FROM operation_batches"
+    (row,) = api.fetch(f"SELECT count(*) AS number, count(DISTINCT id) AS apart FROM ({things}) AS g")
+    assert row["number"] == row["apart"] == 200_007
+    batch = "SELECT FROM operation_batches WHERE cardinality(job_ids) <> 500"
+    assert len(api.fetch(batch)) == 1, "only the last batch may be short"
 
 
 def test_jobs_are_found_by_every_kind_of_target(api: InProcessApi) -> None:

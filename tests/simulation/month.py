@@ -54,6 +54,7 @@ from tocsin.store.backfills import BackfillStore, NewBackfill
 from tocsin.store.control.pausing import Pausing
 from tocsin.store.foreseeing import Foreseeing
 from tocsin.store.forgetting import ForgettingStore
+from tocsin.store.gathering import Gathering
 from tocsin.store.history import HistoryStore
 from tocsin.store.job_listing import JobFilter, select_jobs
 from tocsin.store.jobs import NewJob
@@ -120,7 +121,9 @@ class Month:
         )
         tallies = Tallies(TallyStore(self._database, 1), clock)
         self.node.worker.settler._count_succeeded = tallies.succeeded
-        self.operations = Operations(Acting(self._database, SETTINGS.horizon, Failpoints()))
+        self.operations = Operations(
+            Acting(self._database, SETTINGS.horizon, Failpoints()), Gathering(self._database, Failpoints())
+        )
         self.services: list[Any] = [
             *(part.loop.service for part in self.node.parts),
             Backfiller(BackfillStore(self._database), leases),

@@ -21,9 +21,12 @@ from tocsin.domain.outcome import SUCCEEDED, Outcome, Verdict
 from tocsin.domain.policy import Policies, Retry
 from tocsin.failpoints import Failpoints
 from tocsin.scheduler.operations import Operations
+from tocsin.store import acting as acting_module
+from tocsin.store import gathering
 from tocsin.store.acting import Acting
 from tocsin.store.execution_filter import ExecutionFilter
 from tocsin.store.execution_listing import select_executions
+from tocsin.store.gathering import Gathering
 from tocsin.store.job_listing import JobFilter, select_jobs
 from tocsin.store.operations import NewOperation, OperationStore, named_jobs
 
@@ -48,7 +51,7 @@ class Desk:
         self.store = OperationStore(engine.database)
         self.points = Failpoints()
         acting = Acting(engine.database, engine.settings.horizon, self.points)
-        self.service = Operations(acting)
+        self.service = Operations(acting, Gathering(engine.database, self.points))
 
     async def begin(self, do: Do, of: Of, selection: Any, **how: Any) -> int:
         new = NewOperation(
@@ -165,6 +168,83 @@ def test_a_crash_at_any_point_repeats_nothing_and_leaves_nothing_out(
         else:
             assert await engine.count("history", "cause = 'manual' AND state = 'succeeded'") == 45
             assert found["succeeded"] == 45
+
+    play(url, NOON, story)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a statement could gather no more than 20 things."""
+    monkeypatch.setattr(gathering, "AT_A_LOOK", 20)
+    for module in (gathering, acting_module):
+        monkeypatch.setattr(module, "STORED_BATCH", 10)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("point", [None, "operations.gathered"])
+def test_more_than_a_statement_gathers_are_all_acted_on_once(url: str, point: str | None) -> None:
+    async def story(engine: Engine) -> None:
+        desk, crashes = Desk(engine), 0
+        await jobs(engine, 70)
+        operation = await desk.begin(Do.PAUSE, Of.JOBS, everything())
+        found = await desk.look(operation)
+        assert (found["matched"], found["gathering"] is not None) == (20, True)
+
+        async def crash() -> None:
+            nonlocal crashes
+            crashes += 1
+            if crashes % 2:
+                raise Unavailable("gone")
+
+        if point is not None:
+            desk.points.arm(point, crash)
+        while (await desk.look(operation))["gathering"] is not None:
+            assert await paused(engine) == 0, "it acts before it knows on what"
+            with contextlib.suppress(Unavailable):
+                await desk.service.run_once(engine.time.now())
+            await engine.run_until(engine.time.now() + 30 * SECOND)
+        done = await desk.work(operation)
+        assert crashes >= (4 if point else 0)
+        assert (done["state"], done["matched"], done["done"]) == ("completed", 70, 70)
+        assert await paused(engine) == 70
+        assert await engine.count("audit", "action = 'job.pause'") == 70
+        assert await engine.count("operation_batches") == 0
+
+    play(url, NOON, story)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_executions_are_gathered_on_from_live_ones_to_finished_ones(url: str) -> None:
+    async def story(engine: Engine) -> None:
+        desk = Desk(engine)
+        await dead_letters(engine, 33)
+        for _ in range(33):
+            await engine.define(schedule(at=format_instant(NOON + DAY)), ONE_TRY)
+        operation = await desk.begin(Do.CANCEL, Of.EXECUTIONS, select_executions(TENANT, ExecutionFilter()))
+        done = await desk.work(operation)
+        assert (done["state"], done["matched"], done["done"]) == ("completed", 66, 33)
+        assert await engine.count("history", "state = 'cancelled'") == 33
+        discarded = await desk.work(await desk.begin(Do.DISCARD, Of.DEAD_LETTERS, letters()))
+        assert (discarded["matched"], discarded["done"]) == (33, 33)
+
+    play(url, NOON, story)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_pause_holds_the_gathering_and_a_stop_ends_it(url: str) -> None:
+    async def story(engine: Engine) -> None:
+        desk = Desk(engine)
+        await jobs(engine, 50)
+        operation = await desk.begin(Do.PAUSE, Of.JOBS, everything())
+        await desk.store.pause(TENANT, operation, None, WHO)
+        assert (await desk.service.run_once(engine.time.now())).done == 0
+        await desk.store.resume(TENANT, operation, WHO)
+        assert (await desk.service.run_once(engine.time.now())).done == 20
+        await desk.store.cancel(TENANT, operation, None, WHO)
+        assert (await desk.service.run_once(engine.time.now())).done == 0
+        found = await desk.look(operation)
+        assert (found["state"], found["done"], found["gathering"]) == ("cancelled", 0, None)
+        assert await paused(engine) == await engine.count("operation_batches") == 0
 
     play(url, NOON, story)
 

@@ -1120,6 +1120,7 @@ export interface Operation {
   state_reason: string | null;
   reason: string | null;
   matched: number;
+  gathering: boolean;
   done: number;
   cannot: number;
   left: number;

@@ -24,7 +24,8 @@ from tocsin.domain.ids import ExecutionKey, execution_text, job_text
 from tocsin.domain.instant import HOUR, SECOND, format_instant, format_span, parse_span
 from tocsin.domain.keys import Scope
 from tocsin.domain.operation import (
-    MOST_MATCHED,
+    AT_A_LOOK,
+    LARGEST_STEP,
     MOST_STEPS,
     MOST_WATCHED,
     POSSIBLE,
@@ -98,8 +99,8 @@ def _checked(call: Call) -> NewOperation:
     if asked.do not in POSSIBLE[asked.of]:
         possible = ", ".join(POSSIBLE[asked.of])
         raise Refused(f"{asked.do} is not possible for {asked.of}; possible: {possible}", field="do")
-    if len(asked.steps) > MOST_STEPS or any(not 1 <= size <= MOST_MATCHED for size in asked.steps):
-        raise Refused(f"steps are at most {MOST_STEPS} sizes of 1 to {MOST_MATCHED:,}", field="steps")
+    if len(asked.steps) > MOST_STEPS or any(not 1 <= size <= LARGEST_STEP for size in asked.steps):
+        raise Refused(f"steps are at most {MOST_STEPS} sizes of 1 to {LARGEST_STEP:,}", field="steps")
     pace = parse_span(asked.pace, "pace")
     if pace > HOUR:
         raise Refused("pace is at most an hour", field="pace")
@@ -128,7 +129,12 @@ def _brake(asked: wire.Brake | None) -> StopAt | None:
 async def _answer(call: Call, operation_id: int) -> wire.OperationAnswer:
     shown = await _shown(call, operation_id)
     return wire.OperationAnswer(
-        operation=shown, count=shown.matched, capped=False, cannot=[], oldest_at=None, sample=[]
+        operation=shown,
+        count=shown.matched,
+        capped=shown.gathering,
+        cannot=[],
+        oldest_at=None,
+        sample=[],
     )
 
 
@@ -149,8 +155,8 @@ def _previewed(new: NewOperation, preview: Preview) -> wire.OperationAnswer:
             refusals[why] += row["number"]
     return wire.OperationAnswer(
         operation=None,
-        count=min(count, MOST_MATCHED),
-        capped=count > MOST_MATCHED,
+        count=min(count, AT_A_LOOK),
+        capped=count > AT_A_LOOK,
         cannot=[wire.Refusal(why, number) for why, number in refusals.most_common()],
         oldest_at=time_of(preview.oldest),
         sample=[wire.Thing(_text(new.of, row), row["name"], row["state"]) for row in preview.sample],
@@ -181,6 +187,7 @@ def operation_view(row: Any) -> wire.Operation:
         state_reason=row["state_reason"],
         reason=row["reason"],
         matched=row["matched"],
+        gathering=row["gathering"] is not None,
         done=row["done"],
         cannot=row["position"] - row["done"],
         left=row["matched"] - row["position"],

@@ -17,8 +17,9 @@ from tocsin.domain.lifecycle import FINAL, LIVE, State
 
 BATCH: Final = 100
 """The most that one transaction acts on."""
-MOST_MATCHED: Final = 100_000
-"""As many are gathered in one statement, well within its time limit."""
+AT_A_LOOK: Final = 100_000
+"""As many are gathered, or counted for a dry run, in one statement, well within its time limit."""
+LARGEST_STEP: Final = 100_000
 MOST_STEPS: Final = 10
 MOST_WATCHED: Final = 1_000
 """How far back a brake can look."""

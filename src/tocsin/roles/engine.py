@@ -43,6 +43,7 @@ from tocsin.store.backfills import BackfillStore
 from tocsin.store.control.pausing import Pausing
 from tocsin.store.foreseeing import Foreseeing
 from tocsin.store.forgetting import ForgettingStore
+from tocsin.store.gathering import Gathering
 from tocsin.store.history import HistoryStore
 from tocsin.store.logins import LoginStore
 from tocsin.store.misfires import MisfireStore
@@ -74,7 +75,8 @@ def scheduler_loops(process: Process, member: Membership, leases: Leases) -> lis
     member.notices.on("pauses", resuming.wake)
     keeping = Loop(QueueKeeper(QueueStore(database), leases), process.clock)
     member.notices.on("queues", keeping.wake)
-    operating = Loop(Operations(Acting(database, settings.horizon, process.failpoints)), process.clock)
+    acting = Acting(database, settings.horizon, process.failpoints)
+    operating = Loop(Operations(acting, Gathering(database, process.failpoints)), process.clock)
     member.notices.on("operation", operating.wake)
     forecaster = Forecaster(Foreseeing(database, member.node_id), leases, process.clock, telemetry)
     forecasting = Loop(forecaster, process.clock, first_after=_BACKLOG_FIRST)

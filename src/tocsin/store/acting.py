@@ -44,7 +44,8 @@ from tocsin.store.control.firing import Firing
 from tocsin.store.control.pausing import Pausing
 from tocsin.store.dead_letters import DeadLetterStore
 from tocsin.store.executions import ExecutionStore, hold_executions
-from tocsin.store.operations import STORED_BATCH, forget_things, note
+from tocsin.store.gathering import STORED_BATCH
+from tocsin.store.operations import forget_things, note
 from tocsin.store.statements import sql
 
 _WRITE_PROGRESS = named("tocsin.store", "write_progress")

@@ -12,7 +12,7 @@ Rows: TypeAlias = list[Any]
 """Records of the database, or what has their shape."""
 
 
-class ExecutionFilter(msgspec.Struct, frozen=True, kw_only=True):
+class ExecutionFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a listing is narrowed to. The range is of fire times; it includes its start and excludes its
     end."""
 

@@ -30,7 +30,10 @@ Rows: TypeAlias = list[Any]
 Stretch: TypeAlias = tuple[Instant | None, Instant | None]
 """A part of history, from one end to before another."""
 _SOON: Final = 10 * SECOND
-_NOTHING: Final = "SELECT NULL::uuid AS job_id, NULL::timestamptz AS fire_at, NULL::text AS state WHERE false"
+_NOTHING: Final = (
+    "SELECT NULL::uuid AS job_id, NULL::timestamptz AS fire_at, NULL::timestamptz AS finished_at,"
+    " NULL::text AS state WHERE false"
+)
 _ORDER: Final = "h.finished_at DESC, h.job_id DESC, h.fire_at DESC"
 
 
@@ -90,10 +93,7 @@ class ExecutionListing:
         return min(total, cap), total > cap
 
     async def _live(self, tenant_id: int, where: ExecutionFilter, after: Place | None, limit: int) -> Rows:
-        inner = _live_conditions(tenant_id, where)
-        inner.add("(e.job_id, e.fire_at) < ({}::uuid,", after and after.job_id)
-        if after is not None:
-            inner.continue_with("{}::timestamptz)", after.fire_at)
+        inner = _live_conditions(tenant_id, where, after)
         outer = Conditions(after=inner)
         outer.add("state = {}", where.state)
         return await self._database.fetch(
@@ -124,26 +124,29 @@ class ExecutionListing:
         return [row for row in rows if row["matches"]][:limit], end
 
 
-def select_executions(tenant_id: int, where: ExecutionFilter) -> Selection:
-    """All that match: live ones, then finished ones. A record of several skips is not one execution, and is
-    left out."""
-    columns = "SELECT job_id, fire_at, state FROM"
-    inner = _live_conditions(tenant_id, where)
+def select_executions(tenant_id: int, where: ExecutionFilter, after: Place | None = None) -> Selection:
+    """All that match: live ones, then finished ones; those that follow a place, if one is given. A record of
+    several skips is not one execution, and is left out."""
+    live = where.may_be_live and (after is None or after.finished_at is None)
+    inner = _live_conditions(tenant_id, where, after if live else None)
     outer = Conditions(after=inner)
     outer.add("state = {}", where.state)
-    live = where.may_be_live
     parts, values = [], [*inner.values, *outer.values]
     if live:
+        found = f"{sql('live_columns')} WHERE {inner} ORDER BY e.job_id DESC, e.fire_at DESC"
         parts.append(
-            f"{columns} ({sql('live_columns')} WHERE {inner} ORDER BY e.job_id DESC) AS e WHERE {outer}"
+            f"SELECT job_id, fire_at, NULL::timestamptz AS finished_at, state FROM ({found}) AS e WHERE {outer}"  # noqa: S608
         )
+        after = None  # what is finished begins where the live ones end
     if where.state not in LIVE:
-        ended = _finished_conditions(tenant_id, where, after=outer if live else None)
+        ended = _finished_conditions(tenant_id, where, following=outer if live else None)
+        _add_after(ended, after)
         ended.say("h.fire_until IS NULL")
-        found = f"SELECT h.* FROM history h WHERE {ended} ORDER BY h.finished_at DESC"  # noqa: S608
-        parts.append(f"{columns} ({found}) AS h")
+        found = f"SELECT h.* FROM history h WHERE {ended} ORDER BY {_ORDER}"  # noqa: S608
+        parts.append(f"SELECT job_id, fire_at, finished_at, state FROM ({found}) AS h")  # noqa: S608
         values = [*(values if live else ()), *ended.values]
-    return Selection(" UNION ALL ".join(f"({part})" for part in parts) or _NOTHING, values if parts else [])
+    text = " UNION ALL ".join(f"({part})" for part in parts)
+    return Selection(text or _NOTHING, values if parts else [], where)
 
 
 def _place(row: Record) -> Place:
@@ -163,7 +166,7 @@ def _parts(tenant_id: int, where: ExecutionFilter) -> Iterator[tuple[str, tuple[
         yield "finished", (f"SELECT FROM history h WHERE {inner}", inner.values)
 
 
-def _live_conditions(tenant_id: int, where: ExecutionFilter) -> Conditions:
+def _live_conditions(tenant_id: int, where: ExecutionFilter, after: Place | None = None) -> Conditions:
     inner = Conditions()
     inner.add("e.cell = {}", CELL)
     inner.add("e.tenant_id = {}", tenant_id)
@@ -177,13 +180,16 @@ def _live_conditions(tenant_id: int, where: ExecutionFilter) -> Conditions:
     inner.add("e.fire_at >= {}", where.fire_from)
     inner.add("e.fire_at < {}", where.fire_to)
     inner.add("e.started_at - e.due_at >= {}", _interval(where.min_lag))
+    if after is not None:
+        inner.add("(e.job_id, e.fire_at) < ({}::uuid,", after.job_id)
+        inner.continue_with("{}::timestamptz)", after.fire_at)
     return inner
 
 
 def _finished_conditions(
-    tenant_id: int, where: ExecutionFilter, after: Conditions | None = None
+    tenant_id: int, where: ExecutionFilter, following: Conditions | None = None
 ) -> Conditions:
-    inner = Conditions(after=after)
+    inner = Conditions(after=following)
     _add_indexed(inner, tenant_id, where)
     _add_others(inner, where)
     return inner
@@ -205,12 +211,16 @@ def _ordered(tenant_id: int, where: ExecutionFilter, after: Place | None, stretc
     _add_indexed(ordered, tenant_id, where)
     ordered.add("h.finished_at >= {}", stretch[0])
     ordered.add("h.finished_at < {}", stretch[1])
+    _add_after(ordered, after)
+    return ordered
+
+
+def _add_after(ordered: Conditions, after: Place | None) -> None:
     if after is not None:
         ordered.add("h.finished_at <= {}", after.finished_at)  # the row comparison alone would not prune
         ordered.add("(h.finished_at, h.job_id, h.fire_at) < ({}::timestamptz,", after.finished_at)
         ordered.continue_with("{}::uuid,", after.job_id)
         ordered.continue_with("{}::timestamptz)", after.fire_at)
-    return ordered
 
 
 def _add_indexed(inner: Conditions, tenant_id: int, where: ExecutionFilter) -> None:

@@ -30,7 +30,7 @@ _COMMON_QUEUE: Final = "default"
 Rows: TypeAlias = list[Record]
 
 
-class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a listing is narrowed to. Ranges include their start and exclude their end."""
 
     state: str | None = None
@@ -153,15 +153,16 @@ class JobListing:
         )
 
 
-def select_jobs(tenant_id: int, where: JobFilter) -> Selection:
-    """All that match, newest first."""
+def select_jobs(tenant_id: int, where: JobFilter, after: UUID | None = None) -> Selection:
+    """All that match, newest first; those that follow a job, if one is given."""
     inner = _matching(tenant_id, where)
+    inner.add("j.id < {}", after)
     outer = _outer(inner, where)
     text = (
-        "SELECT id AS job_id, NULL::timestamptz AS fire_at, state"  # noqa: S608
+        "SELECT id AS job_id, NULL::timestamptz AS fire_at, NULL::timestamptz AS finished_at, state"  # noqa: S608
         f" FROM ({_from(where)} WHERE {inner} ORDER BY j.id DESC) AS page WHERE {outer}"
     )
-    return Selection(text, [*inner.values, *outer.values])
+    return Selection(text, [*inner.values, *outer.values], where)
 
 
 class _Order(msgspec.Struct, frozen=True):

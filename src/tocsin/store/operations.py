@@ -1,7 +1,7 @@
 """Operations at rest: define, look, hold, stop. `acting` moves them forward.
 
-What an operation acts on is fixed when it is created, by the statement that creates it: its ids are written
-down in batches, and what begins to match later is not touched.
+What an operation acts on is fixed when it is created: its ids are written down in batches (`gathering`), and
+what begins to match later is not touched.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,16 @@ from tocsin.db.pool import Database, Record, Session, columns
 from tocsin.db.statements import named
 from tocsin.domain.audit import Origin
 from tocsin.domain.cells import CELL
-from tocsin.domain.errors import Conflict, NotFound, Refused
+from tocsin.domain.errors import Conflict, NotFound
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import Instant, Span
-from tocsin.domain.operation import MOST_MATCHED, Do, Of, StopAt
+from tocsin.domain.operation import AT_A_LOOK, Do, Of, StopAt
 from tocsin.store.audit import Entry, write_audit
+from tocsin.store.gathering import NOT_BEFORE_ALL_IS_GATHERED, gather
 from tocsin.store.repeats import Once, take_key
 from tocsin.store.selection import Selection
 from tocsin.store.statements import sql
 
-STORED_BATCH: Final = 500
-"""Ids in a row of operation_batches."""
 _INSERT = named("tocsin.store", "insert_operation")
 _MOST_AT_ONCE: Final = 20
 _SAMPLE: Final = 10
@@ -71,7 +70,7 @@ class OperationStore:
         jobs = f"LEFT JOIN jobs j ON j.cell = ${len(values)} AND j.id = f.job_id"
         states = await self._database.fetch(
             "SELECT f.state, j.state AS job_state, count(*)::integer AS number, min(f.fire_at) AS oldest"  # noqa: S608
-            f" FROM (SELECT * FROM ({text}) AS f LIMIT {MOST_MATCHED + 1}) AS f {jobs} GROUP BY 1, 2",
+            f" FROM (SELECT * FROM ({text}) AS f LIMIT {AT_A_LOOK + 1}) AS f {jobs} GROUP BY 1, 2",
             *values,
         )
         sample = await self._database.fetch(
@@ -88,21 +87,24 @@ class OperationStore:
         async with self._database.transaction() as session:
             await _check_room(session, tenant_id)
             operation_id = await _insert(session, tenant_id, new, now, origin)
-            matched = await _gather(session, tenant_id, operation_id, new.selection)
-            if matched > MOST_MATCHED:
-                raise Refused(f"more than {MOST_MATCHED:,} match; narrow it down", field="where")
+            chunk = await gather(session, tenant_id, operation_id, new.selection, now)
             await session.execute(
                 "UPDATE operations SET matched = $2::bigint, state = CASE WHEN $2::bigint = 0 THEN 'completed' ELSE state END,"
-                " finished_at = CASE WHEN $2::bigint = 0 THEN tocsin_now() END WHERE id = $1",
+                " finished_at = CASE WHEN $2::bigint = 0 THEN tocsin_now() END, gathering = $3::jsonb,"
+                " gather_at = CASE WHEN $3::jsonb IS NOT NULL THEN resume_at END,"
+                " resume_at = CASE WHEN $3::jsonb IS NULL THEN resume_at ELSE $4::timestamptz END WHERE id = $1",
                 operation_id,
-                matched,
+                chunk.number,
+                chunk.rest,
+                NOT_BEFORE_ALL_IS_GATHERED,
             )
             await take_key(session, once, _NO_JOB, operation_id)
             asked = {
                 "do": new.do,
                 "of": new.of,
                 "where": new.filter,
-                "matched": matched,
+                "matched": chunk.number,
+                "more": True if chunk.rest else None,
                 "reason": new.reason,
             }
             await note(session, tenant_id, origin, "operation.create", operation_id, asked)
@@ -159,7 +161,9 @@ class OperationStore:
     ) -> None:
         async with self._database.transaction() as session:
             row = await session.fetchrow(
-                "UPDATE operations SET state = $4, state_reason = $5, recent = '', step_failed = 0, resume_at = tocsin_now(),"
+                "UPDATE operations SET state = $4, state_reason = $5, recent = '', step_failed = 0,"
+                " resume_at = CASE WHEN gathering IS NULL THEN tocsin_now() ELSE resume_at END,"
+                " gathering = CASE WHEN $4 <> 'cancelled' THEN gathering END,"
                 " updated_at = tocsin_now(), finished_at = CASE WHEN $4 = 'cancelled' THEN tocsin_now() END"
                 " WHERE id = $1 AND tenant_id = $2 AND state = ANY ($3::text[]) RETURNING done, matched",
                 operation_id,
@@ -218,23 +222,6 @@ async def _insert(session: Session, tenant_id: int, new: NewOperation, now: Inst
         )
     )
     return int(row["id"])
-
-
-async def _gather(session: Session, tenant_id: int, operation_id: int, selection: Selection) -> int:
-    """Write down what matches, in one statement: in one look at the database. Returns how many."""
-    first = len(selection.values) + 1
-    rows = await session.fetch(
-        f"WITH found AS (SELECT f.job_id, f.fire_at, row_number() OVER () - 1 AS place FROM ({selection.text}) AS f"  # noqa: S608
-        f" LIMIT {MOST_MATCHED + 1})"
-        " INSERT INTO operation_batches (operation_id, tenant_id, number, job_ids, fire_ats)"
-        f" SELECT ${first}, ${first + 1}, place / {STORED_BATCH}, array_agg(job_id ORDER BY place),"
-        f" array_agg(coalesce(fire_at, 'epoch') ORDER BY place) FROM found GROUP BY place / {STORED_BATCH}"
-        " RETURNING cardinality(job_ids) AS size",
-        *selection.values,
-        operation_id,
-        tenant_id,
-    )
-    return sum(row["size"] for row in rows)
 
 
 async def _get(session: Session, tenant_id: int, operation_id: int) -> Record:

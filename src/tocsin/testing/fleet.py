@@ -42,6 +42,7 @@ from tocsin.settings import Settings
 from tocsin.store.acting import Acting
 from tocsin.store.backfills import BackfillStore
 from tocsin.store.control.pausing import Pausing
+from tocsin.store.gathering import Gathering
 from tocsin.store.keys import KeyStore
 from tocsin.store.leases import LeaseStore
 from tocsin.store.logins import LoginStore
@@ -342,7 +343,7 @@ class Fleet:
             "resumer": Resumer(pausing, self._leases),
             "queue_keeper": QueueKeeper(QueueStore(database), self._leases),
             "backfiller": Backfiller(BackfillStore(database), self._leases),
-            "operations": Operations(Acting(database, _SETTINGS.horizon, points)),
+            "operations": Operations(Acting(database, _SETTINGS.horizon, points), Gathering(database, points)),
         }  # fmt: skip
 
     async def _bind_login(self) -> None:

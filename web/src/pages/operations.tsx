@@ -80,13 +80,13 @@ const COLUMNS: Column<Operation>[] = [
 ];
 
 const titleOf = (one: Operation) =>
-  `${one.do.replace("_", " ")} ${count(one.matched)} ${one.of.replace("_", " ")}`;
+  `${one.do.replace("_", " ")} ${count(one.matched, one.gathering)} ${one.of.replace("_", " ")}`;
 
 /** A length of time as the API writes it, in words. */
 const spanOf = (text: string) => (/^[\d.]+s$/.test(text) ? duration(Number.parseFloat(text) * 1000) : text);
 
 function Progress({ of: one }: { of: Operation }) {
-  const words = `${count(one.done)} of ${count(one.matched)}`;
+  const words = `${count(one.done)} of ${count(one.matched, one.gathering)}`;
   return (
     <span class="nowrap">
       <progress max={Math.max(1, one.matched)} value={one.matched - one.left} aria-label={words} />{" "}

@@ -8,7 +8,7 @@ from tocsin.api.endpoint import MAX_REASON
 from tocsin.api.wire.pages import Page
 from tocsin.api.wire.scalars import Time
 from tocsin.domain.ids import ExecutionText, JobText
-from tocsin.domain.operation import MOST_MATCHED, MOST_STEPS, MOST_WATCHED, Do, Of
+from tocsin.domain.operation import LARGEST_STEP, MOST_STEPS, MOST_WATCHED, Do, Of
 from tocsin.domain.target_kind import TargetKind
 from tocsin.domain.written import SpanText, UpToAnHour, at_most, between, line
 
@@ -55,7 +55,7 @@ class NewOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ids: Annotated[tuple[str, ...], at_most(MOST_IDS)] | None = None
     reason: Annotated[str, line(MAX_REASON)] | None = None
     pace: UpToAnHour = 0
-    steps: Annotated[tuple[Annotated[int, between(1, MOST_MATCHED)], ...], at_most(MOST_STEPS)] = ()
+    steps: Annotated[tuple[Annotated[int, between(1, LARGEST_STEP)], ...], at_most(MOST_STEPS)] = ()
     stop_at: Brake | None = None
     dry_run: bool = False
 
@@ -80,6 +80,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     state_reason: str | None
     reason: str | None
     matched: int
+    gathering: bool
+    """Whether more match than `matched` says: they are still being looked up, and nothing is acted on."""
     done: int
     cannot: int
     """Things for which the action was refused."""
@@ -124,7 +126,7 @@ class OperationAnswer(msgspec.Struct, frozen=True, kw_only=True):
     operation: Operation | None
     count: int
     capped: bool
-    """Whether more match than one operation can act on."""
+    """Whether more match than were counted; the operation acts on all."""
     cannot: list[Refusal]
     """For which of them the action is not possible, as far as that can be told beforehand."""
     oldest_at: Time | None

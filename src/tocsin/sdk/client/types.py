@@ -1286,6 +1286,7 @@ class Operation(TypedDict):
     state_reason: "str | None"
     reason: "str | None"
     matched: "int"
+    gathering: "bool"
     done: "int"
     cannot: "int"
     left: "int"

@@ -3,7 +3,7 @@
 -- Locks: nothing.
 -- Index: executions_pkey, history_of_job.
 -- Zero rows: none was named. One that is not there is `unknown`.
-SELECT g.job_id, g.fire_at, coalesce(e.state, h.state, 'unknown') AS state
+SELECT g.job_id, g.fire_at, NULL::timestamptz AS finished_at, coalesce(e.state, h.state, 'unknown') AS state
 FROM unnest($3::uuid[], $4::timestamptz[]) WITH ORDINALITY AS g (job_id, fire_at, place)
 LEFT JOIN LATERAL (
     SELECT CASE WHEN e.claim_token IS NULL THEN 'queued' WHEN e.started_at IS NULL THEN 'claimed' ELSE 'running' END AS state
