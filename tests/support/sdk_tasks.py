@@ -4,12 +4,14 @@ import ctypes
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from tocsin import App, Context, Depends, current
 
 app = App("kitchen", url="http://tocsin.test", api_key="k" * 20)
 told: list[str] = []
+kept: list[bytearray] = []
 
 
 class Pot:
@@ -24,6 +26,9 @@ async def kitchen(app: App) -> AsyncIterator[str]:
     told.append("kitchen opens")
     yield f"state of {app.name} in {os.getpid()}"
     told.append("kitchen closes")
+    if (left := os.environ.get("KITCHEN_LEFT")) is not None:
+        with Path(left).open("a") as file:
+            file.write(f"{os.getpid()}\n")
 
 
 @app.around
@@ -82,6 +87,13 @@ async def bake(dish: str, heat: Pot = Depends(stove)) -> str:
 @app.task(run="process")
 def measure(over: Pot = Depends(pot)) -> dict[str, Any]:
     return {"state": current().state, "pot": over.name, "pid": os.getpid()}
+
+
+@app.task(run="process")
+def swell(mebibytes: int) -> int:
+    """Keep so much memory for as long as the process lives."""
+    kept.append(bytearray(os.urandom(1024 * 1024) * mebibytes))
+    return os.getpid()
 
 
 @app.task(run="process")

@@ -7,13 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
 from tests.support import sdk_tasks
-from tests.support.sdk_tasks import app, bake, cook, hang_in_c, measure, told
+from tests.support.sdk_tasks import app, bake, cook, hang_in_c, measure, swell, told
 from tocsin import App, Depends
 from tocsin.domain.instant import SECOND
 from tocsin.domain.protocol import MAX_CAPACITY, MAX_HELD, SHORTEST_LEASE, TaskClaim, TaskSettlement
@@ -24,7 +25,7 @@ from tocsin.sdk.task import Task
 from tocsin.sdk.worker.attempt import Attempt
 from tocsin.sdk.worker.hand import WAITS_AT_MOST, Hand
 from tocsin.sdk.worker.loop_watch import BLOCKED_AFTER, LoopWatch
-from tocsin.sdk.worker.processes import ProcessRunner
+from tocsin.sdk.worker.processes import MIB, ProcessRunner, Wear
 from tocsin.sdk.worker.runners import AsyncRunner, ThreadRunner
 
 NOON = "2030-01-31T12:00:00Z"
@@ -146,7 +147,7 @@ def test_a_dependency_that_cannot_be_made_is_refused_when_the_task_is_declared()
 
 def test_a_child_has_a_lifespan_of_its_own_and_a_hanging_call_into_c_is_killed() -> None:
     ends = Ends()
-    runner = ProcessRunner(1, ends.take, ends.ended)
+    runner = ProcessRunner(1, ends.take, ends.ended, Wear())
     runner.start(attempt_of(measure))
     first = ends.next().result
     assert first == {"state": f"state of kitchen in {first['pid']}", "pot": "pot", "pid": first["pid"]}
@@ -160,6 +161,29 @@ def test_a_child_has_a_lifespan_of_its_own_and_a_hanging_call_into_c_is_killed()
     assert ends.next().verdict == "timed_out"
     runner.start(attempt_of(measure))
     assert ends.next().result["pid"] != first["pid"], "the child that hung still runs"
+    runner.close()
+
+
+@pytest.mark.parametrize("wear", [Wear(max_calls=2), Wear(max_memory=100 * MIB)], ids=["calls", "memory"])
+def test_a_child_that_is_worn_out_is_replaced_after_its_call_and_leaves_its_lifespan(
+    wear: Wear, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = tmp_path / "left"
+    monkeypatch.setenv("KITCHEN_LEFT", str(left))
+    ends = Ends()
+    runner = ProcessRunner(1, ends.take, ends.ended, wear)
+
+    def run(mebibytes: int) -> int:
+        runner.start(attempt_of(swell, mebibytes=mebibytes))
+        pid: int = ends.next().result
+        return pid
+
+    first = run(0)
+    assert run(100) == first, "it was replaced before it was worn out"
+    second = run(0)
+    assert second != first
+    assert left.read_text().split() == [str(first)]
+    assert run(0) == second
     runner.close()
 
 
@@ -234,7 +258,7 @@ def test_what_went_back_is_not_run_by_a_thread_that_comes_to_it_later() -> None:
     runner.close()
 
 
-@pytest.mark.parametrize("make", [ThreadRunner, lambda _, *told: ProcessRunner(1, *told)])
+@pytest.mark.parametrize("make", [ThreadRunner, lambda _, *told: ProcessRunner(1, *told, Wear())])
 def test_what_was_asked_to_stop_before_it_began_is_not_run(make: Any) -> None:
     ends, attempt = Ends(), attempt_of(cook, dish="soup")
     attempt.stop(Cancelled("enough"))

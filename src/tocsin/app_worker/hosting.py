@@ -32,7 +32,7 @@ from tocsin.sdk.outcomes import Cancelled, Stopped, TimedOut
 from tocsin.sdk.worker.attempt import GRACE, Attempt
 from tocsin.sdk.worker.beats import EXIT_STRAYS, too_many
 from tocsin.sdk.worker.loop_watch import LoopWatch
-from tocsin.sdk.worker.processes import ProcessRunner
+from tocsin.sdk.worker.processes import ProcessRunner, Wear
 from tocsin.sdk.worker.runners import AsyncRunner, Runner, ThreadRunner
 from tocsin.service import Loop
 from tocsin.targets.assignment import Assignment
@@ -49,13 +49,16 @@ T = TypeVar("T")
 class AppTasks:
     """The tasks of one app, for one tenant."""
 
-    def __init__(self, app: App, tenant: str, processes: int, wear_out: Callable[[], object]) -> None:
+    def __init__(
+        self, app: App, tenant: str, processes: int, wear: Wear, wear_out: Callable[[], object]
+    ) -> None:
         """`wear_out` is called once too many tasks did not stop when they were asked to."""
         if not app.tasks:
             raise Refused(f"the app {app.name} has no tasks", field="app")
         self._app = app
         self._tenant = tenant
         self._processes = processes
+        self._wear = wear
         self._wear_out = wear_out
         self._room = 1
         self._loop = asyncio.new_event_loop()
@@ -152,7 +155,7 @@ class AppTasks:
         self._runners["async"] = AsyncRunner(self._loop, self._shared, _take, self._ended)
         self._runners["thread"] = ThreadRunner(self._shared, _take, self._ended)
         if any(task.run == "process" for task in tasks):
-            self._runners["process"] = ProcessRunner(self._processes, _take, self._ended)
+            self._runners["process"] = ProcessRunner(self._processes, _take, self._ended, self._wear)
 
     def _ended(self, attempt: Attempt, settlement: TaskSettlement) -> None:
         """From whichever thread it ran on. To wake the worker's loop costs more than to run a quick task: it

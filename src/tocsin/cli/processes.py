@@ -83,10 +83,24 @@ def scheduler(**flags: Any) -> None:
     show_default=True,
     help='Child processes for tasks of --app with run="process".',
 )
-def worker(app: str | None, tenant: str, processes: int, **flags: Any) -> None:
+@click.option("--max-calls", type=click.IntRange(1), help="Replace a child process after so many tasks.")
+@click.option(
+    "--max-memory",
+    metavar="SIZE",
+    help="Replace a child process that has more memory, between two tasks.",
+)
+def worker(
+    app: str | None,
+    tenant: str,
+    processes: int,
+    max_calls: int | None,
+    max_memory: str | None,
+    **flags: Any,
+) -> None:
     """Run a worker process: it claims, fires and settles."""
     flags["queues"] = flags["queues"] or None
-    tasks = None if app is None else lambda stop: _tasks_of(app, tenant, processes, stop)
+    children = (processes, max_calls, max_memory)
+    tasks = None if app is None else lambda stop: _tasks_of(app, tenant, children, stop)
     _run_node(("worker",), flags, tasks)
 
 
@@ -103,11 +117,15 @@ def migrate(**flags: Any) -> None:
     _run(settings, lambda: prepare(settings.database_url or "", settings, announce=True))
 
 
-def _tasks_of(app: str, tenant: str, processes: int, stop: Callable[[], None]) -> TaskHost:
+def _tasks_of(
+    app: str, tenant: str, children: tuple[int, int | None, str | None], stop: Callable[[], None]
+) -> TaskHost:
     from tocsin.app_worker.hosting import AppTasks  # noqa: PLC0415 - most workers run no app
     from tocsin.sdk.command import load  # noqa: PLC0415
+    from tocsin.sdk.worker.processes import Wear  # noqa: PLC0415
 
-    return AppTasks(load(app), tenant, processes, stop)
+    processes, *wear = children
+    return AppTasks(load(app), tenant, processes, Wear.of(*wear), stop)
 
 
 def _run_node(

@@ -196,6 +196,8 @@ class App:
         *,
         concurrency: int = 10,
         processes: int = 1,
+        max_calls: int | None = None,
+        max_memory: int | str | None = None,
         queues: tuple[str, ...] | None = None,
         name: str | None = None,
         revision: str | None = None,
@@ -203,13 +205,16 @@ class App:
         grace: float = 25.0,
     ) -> "Worker":
         """A worker that runs this app's tasks while it is entered: ``async with app.worker():``. Without
-        `queues` it serves those that the tasks themselves name."""
-        from tocsin.sdk.worker.worker import Worker  # noqa: PLC0415 - those who only enqueue need none of it
+        `queues` it serves those that the tasks themselves name. A child process that has had `max_calls`, or
+        has more than `max_memory`, is replaced between two tasks."""
+        from tocsin.sdk.worker.processes import Wear  # noqa: PLC0415 - those who only enqueue need none of it
+        from tocsin.sdk.worker.worker import Worker  # noqa: PLC0415
 
         return Worker(
             self,
             concurrency=concurrency,
             processes=processes,
+            wear=Wear.of(max_calls, max_memory),
             queues=queues,
             name=name,
             revision=revision,

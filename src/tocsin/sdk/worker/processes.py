@@ -4,6 +4,9 @@ A child runs one task at a time and talks over a pipe. It is asked to end by SIG
 in the task, and killed when it does not: a timeout always ends it. A child that died is replaced, and its
 attempt failed. When the worker dies its children read the end of their pipes, and end. Each child has the
 app's lifespan, and whatever lives as long as the worker, of its own.
+
+A child that is worn out, by calls or by memory, is replaced between two attempts. What leaks memory, in the
+app or in a library that it uses, cannot do so for ever.
 """
 
 import asyncio
@@ -11,34 +14,57 @@ import contextlib
 import importlib
 import multiprocessing
 import queue
+import resource
 import signal
 import sys
 import threading
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
 from tocsin.domain.protocol import LogLine, Progress, TaskClaim, TaskSettlement
+from tocsin.domain.script_target import size_of
 from tocsin.sdk.calling import call
 from tocsin.sdk.context import Context, running
 from tocsin.sdk.depends import Shared
 from tocsin.sdk.outcomes import ChildDied, Stopped, failed, succeeded
-from tocsin.sdk.worker.attempt import Attempt
+from tocsin.sdk.worker.attempt import GRACE, Attempt
 from tocsin.sdk.worker.runners import Ended, Take, settlement_of
 
 if TYPE_CHECKING:
     from tocsin.sdk.app import App
 
-_BEGUN, _LINE, _PROGRESS, _ENDED = "begun", "line", "progress", "ended"
+_BEGUN, _LINE, _PROGRESS, _MEMORY, _ENDED = "begun", "line", "progress", "memory", "ended"
+MIB: Final = 1024 * 1024
 _KINDS: Final[dict[str, Any]] = {_LINE: LogLine, _PROGRESS: Progress, _ENDED: TaskSettlement}
+
+
+class Wear(msgspec.Struct, frozen=True):
+    """When a child is replaced: after so many calls, or once it has more bytes of memory. None: never."""
+
+    max_calls: int | None = None
+    max_memory: int | None = None
+
+    @classmethod
+    def of(cls, max_calls: int | None, max_memory: int | str | None) -> Self:
+        """As options say it: a size may be written."""
+        return cls(max_calls, None if max_memory is None else size_of(max_memory, "max_memory"))
+
+    def reached(self, calls: int, memory: int) -> bool:
+        """Whether a child with so many calls behind it, and so much memory, is worn out."""
+        return (self.max_calls is not None and calls >= self.max_calls) or (
+            self.max_memory is not None and memory > self.max_memory
+        )
 
 
 class ProcessRunner:
     """So many children, each with a thread that hands it attempts."""
 
-    def __init__(self, children: int, take: Take, ended: Ended) -> None:
+    def __init__(self, children: int, take: Take, ended: Ended, wear: Wear) -> None:
+        self._wear = wear
         self._take = take
         self._ended = ended
         self._waiting: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
@@ -56,16 +82,21 @@ class ProcessRunner:
             self._waiting.put(None)
 
     def _keep_child(self) -> None:
-        child: _Child | None = _Child()  # ahead of the first attempt: a process takes a while to come up
+        child: _Child | None = _Child(
+            self._wear
+        )  # ahead of the first attempt: a process takes a while to come up
         while (attempt := self._waiting.get()) is not None:
             if not self._take(attempt):
                 continue
             if child is None or not child.process.is_alive():
-                child = _Child()
+                child = _Child(self._wear)
             settlement = self._run(child, attempt)
             if not child.process.is_alive():
                 child = None
             self._ended(attempt, settlement)
+            if child is not None and child.worn_out:
+                child.close()
+                child = _Child(self._wear)
         if child is not None:
             child.close()
 
@@ -87,22 +118,37 @@ class ProcessRunner:
 class _Child:
     """One child process, as its worker sees it."""
 
-    def __init__(self) -> None:
+    def __init__(self, wear: Wear) -> None:
+        self._wear = wear
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_live, args=(theirs,), daemon=True)
+        self.process: BaseProcess = context.Process(
+            target=_live, args=(theirs, wear.max_memory is not None), daemon=True
+        )
         self.process.start()
         theirs.close()
+        self._calls = 0
+        self._memory = 0
+        """Bytes, as it last told."""
+
+    @property
+    def worn_out(self) -> bool:
+        """Whether another is to take its place."""
+        return self._wear.reached(self._calls, self._memory)
 
     def run(self, attempt: Attempt) -> TaskSettlement:
         """Have one attempt made. Its time begins when its function does. What it says meanwhile is kept."""
         function = attempt.task.function
         claim = msgspec.json.encode(attempt.claim)
         self._pipe.send((claim, function.__module__, function.__qualname__))
+        self._calls += 1
         while True:
             kind, text = self._pipe.recv()
             if kind == _BEGUN:
                 attempt.begin()
+                continue
+            if kind == _MEMORY:
+                self._memory = text
                 continue
             said = msgspec.json.decode(text, type=_KINDS[kind])
             if kind == _ENDED:
@@ -111,12 +157,13 @@ class _Child:
             attempt.keep(said)
 
     def close(self) -> None:
-        """Let it end."""
+        """Let it end: it has a while for its lifespan, and is killed if that is not enough."""
         self._pipe.close()
-        self.process.join(1)
+        self.process.join(GRACE)
+        self.process.kill()
 
 
-def _live(pipe: "Connection[Any, Any]") -> None:
+def _live(pipe: "Connection[Any, Any]", tells_memory: bool) -> None:  # noqa: FBT001 - arguments of a process are a tuple
     """The life of a child: run what comes, until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the worker decides
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -128,7 +175,10 @@ def _live(pipe: "Connection[Any, Any]") -> None:
             except EOFError:
                 loop.run(home.leave())
                 return
-            _run_one(pipe, home, msgspec.json.decode(claim, type=TaskClaim), module, name)
+            settlement = _run_one(pipe, home, msgspec.json.decode(claim, type=TaskClaim), module, name)
+            if tells_memory:
+                pipe.send((_MEMORY, _memory()))
+            pipe.send((_ENDED, msgspec.json.encode(settlement)))
 
 
 class _Home:
@@ -162,7 +212,9 @@ class _Home:
         await self._living.aclose()
 
 
-def _run_one(pipe: "Connection[Any, Any]", home: _Home, claim: TaskClaim, module: str, name: str) -> None:
+def _run_one(
+    pipe: "Connection[Any, Any]", home: _Home, claim: TaskClaim, module: str, name: str
+) -> TaskSettlement:
     def keep(what: LogLine | Progress) -> None:
         pipe.send((_PROGRESS if isinstance(what, Progress) else _LINE, msgspec.json.encode(what)))
 
@@ -185,10 +237,19 @@ def _run_one(pipe: "Connection[Any, Any]", home: _Home, claim: TaskClaim, module
                 value = call(task, arguments, context, home.shared)
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        settlement = succeeded(claim, task.kept(value))
+        return succeeded(claim, task.kept(value))
     except BaseException as error:  # noqa: BLE001 - whatever a task raises is its outcome
-        settlement = failed(claim, error, never, on)
-    pipe.send((_ENDED, msgspec.json.encode(settlement)))
+        return failed(claim, error, never, on)
+
+
+def _memory() -> int:
+    """The bytes of memory that this process has; where that cannot be seen, the most that it had."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:  # no Linux. There the most is no answer: a child has that of the worker that started it
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+    return pages * resource.getpagesize()
 
 
 def _task_of(module: str, name: str) -> Any:

@@ -40,7 +40,7 @@ from tocsin.sdk.worker.hand import Hand
 from tocsin.sdk.worker.link import Link, persistently
 from tocsin.sdk.worker.loop_watch import LoopWatch
 from tocsin.sdk.worker.membership import Membership
-from tocsin.sdk.worker.processes import ProcessRunner
+from tocsin.sdk.worker.processes import ProcessRunner, Wear
 from tocsin.sdk.worker.runners import AsyncRunner, Runner, ThreadRunner
 from tocsin.sdk.worker.telling import Telling
 
@@ -68,6 +68,7 @@ class Worker:
         *,
         concurrency: int,
         processes: int,
+        wear: Wear,
         queues: tuple[str, ...] | None,
         name: str | None,
         revision: str | None,
@@ -76,6 +77,7 @@ class Worker:
     ) -> None:
         self._app = app
         self._processes = processes
+        self._wear = wear
         self._grace = grace
         offers = [TaskOffer(task) for task in app.tasks]
         who = name or f"{platform.node()}:{os.getpid()}"
@@ -136,7 +138,7 @@ class Worker:
         self._runners["async"] = AsyncRunner(self._loop, self._shared, take, ended)
         self._runners["thread"] = ThreadRunner(self._shared, take, ended)
         if any(task.run == "process" for task in tasks):
-            self._runners["process"] = ProcessRunner(self._processes, take, ended)
+            self._runners["process"] = ProcessRunner(self._processes, take, ended, self._wear)
 
     async def __aexit__(self, *_: object) -> None:
         await self.drain()
