@@ -97,6 +97,9 @@ class Telemetry:
         self.attempts = self._counter(
             "attempts", "Attempts that are over, by kind of target and class of outcome", "kind", "outcome"
         )
+        self.strays = self._counter(
+            "task_strays", "Attempts of tasks that did not stop when asked to, and were given up"
+        )
         self.released = self._counter(
             "claims_released", "Claims that had not started and whose node left the fleet"
         )

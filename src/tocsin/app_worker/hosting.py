@@ -85,6 +85,7 @@ class AppTasks:
         self._home = asyncio.get_running_loop()
         thread = threading.Thread(target=self._loop.run_forever, name="tocsin tasks", daemon=True)
         thread.start()
+        self._count_stray = process.telemetry.strays.inc
         process.closes(self._close)
         await self._there(self._come_alive())
         self._telling = Telling(database, LoopWatch(self._loop, thread.ident or 0).look)
@@ -137,6 +138,7 @@ class AppTasks:
             attempt.kill()
             if attempt.task.run != "process":
                 self.strays += 1
+                self._count_stray()
                 if self.exit_code:
                     self._wear_out()
             _log.warning(

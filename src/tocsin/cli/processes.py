@@ -124,8 +124,8 @@ def _tasks_of(
     from tocsin.sdk.command import load  # noqa: PLC0415
     from tocsin.sdk.worker.processes import Wear  # noqa: PLC0415
 
-    processes, *wear = children
-    return AppTasks(load(app), tenant, processes, Wear.of(*wear), stop)
+    processes, max_calls, max_memory = children
+    return AppTasks(load(app), tenant, processes, Wear.of(max_calls, max_memory), stop)
 
 
 def _run_node(

@@ -99,9 +99,9 @@ class TaskError(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
 
 class TaskSettlement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How an attempt ended. `reason` goes with `skipped` and `postponed`, `error` with the other failures. An
-    id or a token that names no claim is refused by itself: it keeps no other settlement from being
-    written."""
+    """How an attempt ended. `reason` goes with `skipped` and `postponed`, `error` with the other failures,
+    `stray` with an attempt that was given up and runs on without its claim. An id or a token that names no
+    claim is refused by itself: it keeps no other settlement from being written."""
 
     id: str
     token: str
@@ -111,6 +111,7 @@ class TaskSettlement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     reason: str | None = None
     retry_after_ms: Milliseconds | None = None
     logs: Annotated[list[LogLine], at_most(MAX_LOG_LINES)] = []
+    stray: bool = False
 
 
 class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

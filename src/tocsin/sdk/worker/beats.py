@@ -133,14 +133,19 @@ class Beats:
             if (attempt := self._hand.find(stop.id)) is not None:
                 attempt.stop(Cancelled(stop.reason))
 
-    def give_up(self, attempt: Attempt, error: TaskError | None, stack: str = "") -> None:
-        """Settle an attempt that did not end, without waiting for it. `stack` is where it was."""
+    def give_up(
+        self, attempt: Attempt, error: TaskError | None, stack: str = "", *, stray: bool = False
+    ) -> None:
+        """Settle an attempt that did not end, without waiting for it. `stack` is where it was; a stray goes
+        on."""
         settlement = settlement_of(attempt, attempt.context.why or TimedOut("it was given up"))
         if error is not None:
             settlement = TaskSettlement(attempt.claim.id, attempt.claim.token, "failed", error=error)
         if stack and settlement.error is not None:
             told = msgspec.structs.replace(settlement.error, trace=stack[-MAX_TRACE:])
             settlement = msgspec.structs.replace(settlement, error=told)
+        if stray:
+            settlement = msgspec.structs.replace(settlement, stray=True)
         self._ended(attempt, settlement)
         attempt.given_up = True
         attempt.kill()
@@ -159,12 +164,13 @@ class Beats:
         """Give up on what does not end. A child process is killed; a thread or a coroutine goes on, without
         a claim."""
         stack = attempt.where()
-        if attempt.task.run == "process":
+        stray = attempt.task.run != "process"
+        if not stray:
             _log.warning("task %s did not stop, and is killed: %s", attempt.claim.task, attempt.claim.id)
         else:
             self.strays += 1
             _log.warning("task %s did not stop: %s\n%s", attempt.claim.task, attempt.claim.id, stack)
-        self.give_up(attempt, None, stack)
+        self.give_up(attempt, None, stack, stray=stray)
 
 
 def too_many(strays: int, capacity: int) -> bool:

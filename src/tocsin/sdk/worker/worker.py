@@ -13,6 +13,7 @@ import logging
 import os
 import platform
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from time import monotonic
@@ -144,7 +145,8 @@ class Worker:
         await self.drain()
 
     def serve(self) -> int:
-        """Run until SIGTERM or SIGINT, then drain. Returns the exit code."""
+        """Run until SIGTERM or SIGINT, then drain. Returns the exit code. With strays it ends the process
+        itself: neither the event loop nor the interpreter would end before they do."""
         return asyncio.run(self._serve())
 
     async def _serve(self) -> int:
@@ -153,10 +155,15 @@ class Worker:
             signal.signal(number, self._signalled)
         async with self:
             await self.ended.wait()
+        code = EXIT_STRAYS if self._beats.too_many_strays else 0
         if self.failure is not None:
             _log.error("%s", self.failure)
-            return 1
-        return EXIT_STRAYS if self._beats.too_many_strays else 0
+            code = 1
+        if self._beats.strays:
+            logging.shutdown()
+            sys.stdout.flush()
+            os._exit(code)
+        return code
 
     async def drain(self) -> None:
         """Take no more, finish what runs, within the grace; settle the rest as failed; leave."""

@@ -231,6 +231,7 @@ class Gateway:
         now = self._clock.now()
         settlements = [settlement_of(Told(claim, told[ref]), now) for ref, claim in claims.items()]
         lost = await _within(self._settler.settle(settlements))
+        self._settler.count_strays([ref for ref in claims if told[ref].stray and ref not in lost])
         await self._over(list(claims.values()))
         unknown = {ref: _END_OF.get(one.verdict) for ref, one in told.items() if ref not in claims}
         unknown_lost = set(unknown) - await self._holding.settled(unknown)

@@ -74,6 +74,10 @@ class RemoteSettler(Settler):
         await request.done
         return request.lost
 
+    def count_strays(self, strays: Sequence[Ref]) -> None:
+        """These were settled, and still run where nobody can stop them."""
+        self._telemetry.strays.inc(len(strays))
+
     async def run_once(self, now: Instant) -> Report:
         """Write one batch, and tell those that wait for it."""
         report = await super().run_once(now)
