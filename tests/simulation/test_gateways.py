@@ -1,6 +1,6 @@
 """Remote workers and gateways on virtual time, with seeded faults: answers are lost, gateways and workers
-die, claims go by other gateways than they came. What must hold (W1, W2, W3, W6 and W8 of the design) is
-checked at every step.
+die, gateways freeze and come back, claims go by other gateways than they came. What must hold (W1, W2, W3, W6
+and W8 of the design) is checked at every step.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from tests.simulation.workshop import SHARDS, TENANT, Workshop, play
@@ -27,6 +28,7 @@ from tocsin.domain.protocol import (
     Heartbeat,
     HeldClaim,
     NewWorker,
+    Settled,
     TaskClaim,
     TaskOffer,
     TaskSettlement,
@@ -34,6 +36,7 @@ from tocsin.domain.protocol import (
 from tocsin.domain.schedule import Schedule
 from tocsin.domain.task_target import TaskTarget
 from tocsin.failpoints import Failpoints
+from tocsin.queue.claiming.holding import GRACE
 from tocsin.queue.reclaiming.reclaiming import Reclaiming
 from tocsin.queue.slots.healing import Healing
 from tocsin.scheduler.reclaimer import _judge
@@ -109,8 +112,11 @@ class Simulation:
         self.shop = shop
         self.rng = random.Random(seed)
         self.database = LossyDatabase(shop.database, self.rng)
-        self.gateways: list[GatewayParts] = []
-        self.nodes: list[int] = []
+        self.gateways: dict[int, GatewayParts] = {}
+        """By the numbers of their nodes."""
+        self.frozen: dict[int, list[Callable[[GatewayParts], Awaitable[Any]]]] = {}
+        """Gateways that stand still, each with the requests that it has not read."""
+        self.thawed = 0
         self.workers: list[SimulatedWorker] = []
         self.handed: dict[tuple[str, str], SimulatedWorker] = {}
         """Execution and token to the worker that got it."""
@@ -125,12 +131,10 @@ class Simulation:
 
     async def gateway(self) -> None:
         node_id = await self.shop.leases.register("gateway", ["api"], "simulated")
-        parts = make_gateway(
+        self.gateways[node_id] = make_gateway(
             self.database, self.shop.leases, self.shop.time.clock, Settings(), Telemetry(), Failpoints(),
             node_id=node_id, cell=CELL,
         )  # fmt: skip
-        self.gateways.append(parts)
-        self.nodes.append(node_id)
 
     async def worker(self) -> None:
         worker = SimulatedWorker(self.rng.choice([("a",), ("b",), ("a", "b")]))
@@ -139,8 +143,14 @@ class Simulation:
 
     async def introduce(self, worker: SimulatedWorker) -> None:
         new = NewWorker("simulated", [TaskOffer(task) for task in worker.tasks], capacity=5, lease="6s")
-        registered = await self.certainly(lambda: self.gateways[0].gateway.register(TENANT, "key", new))
+        registered = await self.certainly(lambda: self.any_awake().gateway.register(TENANT, "key", new))
         worker.name = registered.worker
+
+    def awake(self) -> list[int]:
+        return [node_id for node_id in self.gateways if node_id not in self.frozen]
+
+    def any_awake(self) -> GatewayParts:
+        return self.gateways[self.awake()[0]]
 
     async def certainly(self, call: Callable[[], Awaitable[T]]) -> T:
         while True:
@@ -149,7 +159,11 @@ class Simulation:
 
     async def ask(self, worker: SimulatedWorker, call: Callable[[GatewayParts], Awaitable[T]]) -> T | None:
         """Ask a gateway, any of them, and let it work until it has answered. None: there was no answer."""
-        parts = self.rng.choice(self.gateways)
+        node_id = self.rng.choice(list(self.gateways))
+        if node_id in self.frozen:
+            self.frozen[node_id].append(call)
+            return None
+        parts = self.gateways[node_id]
         answering = asyncio.ensure_future(call(parts))
         for _ in range(40):
             await self.turn(parts)
@@ -177,8 +191,8 @@ class Simulation:
 
     async def step(self) -> None:
         act = self.rng.choices(
-            [self.enqueue, self.claim, self.settle, self.beat, self.release, self.cancel, self.tick, self.lose_worker, self.lose_gateway],
-            [20, 30, 25, 8, 4, 5, 10, 2, 2],
+            [self.enqueue, self.claim, self.settle, self.beat, self.release, self.cancel, self.tick, self.lose_worker, self.lose_gateway, self.freeze_one, self.thaw_one],
+            [20, 30, 25, 8, 4, 5, 10, 2, 2, 5, 4],
         )[0]  # fmt: skip
         await act()
         await self.check()
@@ -191,8 +205,11 @@ class Simulation:
         await self.enqueue_task("a", LIMIT)
 
     async def enqueue_task(self, task: str, limit: Limit | None) -> None:
+        retry = Retry(max_attempts=100, initial_backoff=0, max_backoff=0)
+        await self.enqueue_under(Policies(retry=retry, limit=limit), task)
+
+    async def enqueue_under(self, policies: Policies, task: str) -> None:
         now = self.shop.time.now()
-        policies = Policies(retry=Retry(max_attempts=100, initial_backoff=0, max_backoff=0), limit=limit)
         definition = Definition(Schedule(at=format_instant(now)), TaskTarget(task), policies=policies)
         job_id = new_job_id(now)
         await self.shop.jobs.define(
@@ -277,7 +294,7 @@ class Simulation:
 
     async def tick(self) -> None:
         await self.shop.time.advance(self.rng.choice([SECOND // 10, SECOND, 3 * SECOND]))
-        for node_id in self.nodes:
+        for node_id in self.awake():
             await self.shop.leases.renew(node_id, "[]")
         now = self.shop.time.now()
         await Reclaiming(self.shop.database, CELL).reclaim(100, lambda overdue: _judge(overdue, now, []))
@@ -288,9 +305,33 @@ class Simulation:
         await self.worker()
 
     async def lose_gateway(self) -> None:
-        place = self.rng.randrange(len(self.gateways))
-        del self.gateways[place], self.nodes[place]
+        lost = self.rng.choice(list(self.gateways))
+        del self.gateways[lost]
+        self.frozen.pop(lost, None)
         await self.gateway()
+
+    async def freeze_one(self) -> None:
+        if len(self.awake()) > 1:
+            self.freeze(self.rng.choice(self.awake()))
+
+    async def thaw_one(self) -> None:
+        if self.frozen:
+            await self.thaw(self.rng.choice(list(self.frozen)))
+
+    def freeze(self, node_id: int) -> None:
+        """A gateway stands still, perhaps until the others take it for dead."""
+        self.frozen[node_id] = []
+
+    async def thaw(self, node_id: int) -> None:
+        """It goes on: with what it remembers, and with requests whose workers have given up."""
+        parts, unread = self.gateways[node_id], self.frozen.pop(node_id)
+        self.thawed += 1
+        late = [asyncio.ensure_future(call(parts)) for call in unread]
+        for _ in range(40):
+            await self.turn(parts)
+        for answer in late:
+            answer.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
 
     async def check(self) -> None:
         running = await self.shop.plain.one(
@@ -305,6 +346,8 @@ class Simulation:
     async def end(self) -> None:
         """Without further faults everything ends, and what was acknowledged is what history says."""
         self.database.broken = 0.0
+        while self.frozen:
+            await self.thaw(self.rng.choice(list(self.frozen)))
         self.workers.append(SimulatedWorker(("a", "b")))  # the others may all know the same one
         await self.introduce(self.workers[-1])
         for _ in range(400):
@@ -338,6 +381,7 @@ def test_gateways_and_workers_that_fail_break_no_promise(url: str, seed: int) ->
             await simulation.step()
         await simulation.end()
         assert simulation.settled, "nothing happened"
+        assert simulation.thawed, "no gateway froze"
 
     play(url, story)
 
@@ -364,5 +408,86 @@ def test_a_start_without_an_answer_keeps_no_slot_for_ever(url: str, *, returns: 
             simulation.workers.remove(worker)
         await simulation.end()
         assert len(simulation.settled) > 0
+
+    play(url, story)
+
+
+class Calm(Simulation):
+    """Nothing fails by itself: for tests that show one fact."""
+
+    def __init__(self, shop: Workshop) -> None:
+        super().__init__(shop, 1)
+        self.database.broken = 0.0
+
+    async def hire(self) -> SimulatedWorker:
+        worker = SimulatedWorker(("a",))
+        await self.introduce(worker)
+        self.workers.append(worker)
+        return worker
+
+    async def claim_for(self, worker: SimulatedWorker, node_id: int) -> list[TaskClaim]:
+        """What a worker gets of one gateway."""
+        worker.seq += 1
+        parts, ask = self.gateways[node_id], Ask(worker.seq, 5)
+        answering = asyncio.ensure_future(parts.gateway.claim(TENANT, worker.name, ask))
+        while not answering.done():
+            await self.turn(parts)
+        return (await answering).claims
+
+
+def test_a_gateway_that_was_frozen_until_its_slots_were_given_on_starts_nothing_on_them(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        simulation = Calm(shop)
+        for _ in range(2):
+            await simulation.gateway()
+        frozen, other = simulation.gateways
+        lost, waiting, returning = [await simulation.hire() for _ in range(3)]
+        for _ in range(6):
+            await simulation.enqueue_limited()
+        assert len(await simulation.claim_for(lost, frozen)) == 2
+        simulation.freeze(frozen)
+        for _ in range(100):
+            await simulation.tick()
+            if claims := await simulation.claim_for(waiting, other):
+                break
+        assert len(claims) == 2, "the slots of a gateway that stands still are never given on"
+        await simulation.thaw(frozen)
+        for _ in range(10):
+            assert await simulation.claim_for(returning, frozen) == []
+            await simulation.check()
+            await shop.time.advance(SECOND // 10)
+
+    play(url, story)
+
+
+def test_a_worker_that_hangs_and_heartbeats_loses_its_claim_half_a_minute_after_the_timeout(url: str) -> None:
+    timeout = 5 * SECOND
+
+    async def story(shop: Workshop) -> None:
+        simulation = Calm(shop)
+        await simulation.gateway()
+        (node_id,) = simulation.gateways
+        worker = await simulation.hire()
+        await simulation.enqueue_under(Policies(timeout="5s", retry=Retry(max_attempts=1)), "a")
+        (claim,) = await simulation.claim_for(worker, node_id)
+        began, beat = shop.time.now(), Heartbeat([HeldClaim(claim.id, claim.token)])
+        heard_until = began
+        for _ in range(100):
+            heard = await simulation.gateways[node_id].gateway.heartbeat(TENANT, worker.name, beat)
+            if heard.lost:
+                break
+            heard_until = shop.time.now()
+            await simulation.tick()
+        else:
+            raise AssertionError("it keeps its claim for ever")
+        assert began + timeout + GRACE - 3 * SECOND <= heard_until < began + timeout + GRACE
+        assert heard.lost == [claim.id]
+        late = TaskSettlement(claim.id, claim.token, "succeeded")
+        assert (
+            await simulation.ask(worker, lambda one: one.gateway.settle(TENANT, worker.name, [late]))
+        ) == [Settled(claim.id, "lost")]
+        (row,) = await shop.past(parse_execution_text(claim.id))
+        assert row["state"] == "dead"
+        assert msgspec.json.decode(row["outcome"])["verdict"] == "timed_out"
 
     play(url, story)
