@@ -1,7 +1,6 @@
 """`tocsin tasks serve` and gateways as real processes: killed under load, asked to stop, given tasks that
 hang."""
 
-import os
 import signal
 import time
 from collections import Counter
@@ -98,10 +97,6 @@ def test_killing_workers_and_gateways_under_load_loses_nothing_and_every_repetit
     assert shop.unexplained() == []
 
 
-@pytest.mark.skipif(
-    not os.environ.get("TOCSIN_GATEWAY_CRASHES"),
-    reason="TOCSIN_GATEWAY_CRASHES: needs a machine with time to spare",
-)
 @pytest.mark.parametrize("point", ["gateway.claimed", "gateway.begun"])
 def test_a_gateway_that_crashes_with_claims_in_hand_loses_none_of_them(shop: Shop, point: str) -> None:
     victim, well = shop.gateways
