@@ -1,5 +1,7 @@
 """Past and coming on one axis, days with 23 and 25 hours, and lists that say how a job has fared lately."""
 
+import asyncio
+import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -7,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import InProcessApi, in_process_api
+from tests.support.api import Answer, InProcessApi, in_process_api
+from tocsin.domain.errors import Unavailable
+from tocsin.domain.forecast import Load
 from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.scheduler.forecaster import Forecaster
 from tocsin.scheduler.leaser import Leases
@@ -316,14 +320,71 @@ def test_the_forecast_knows_the_peak_and_creation_says_that_it_is_joined(api: In
     assert min(earlier["free"]) >= text(now_of(api)), "what is over is not free"
     fitted = api.post("/v1/forecast:fit", {"schedule": "0 3 * * *"}).json()
     assert (fitted["joins"], fitted["joins_peak"], fitted["at"]) == (12, True, peak["at"])
-    assert "joins a peak of 12 fires" in api.create(schedule="0 3 * * *", name="another")["note"]
-    assert api.create(schedule="30 4 * * *", name="alone")["note"] is None
+    assert fitted["free_slots"][0].endswith(("T03:01:00Z", "T03:00:00Z"))
+    api.create(schedule="0 3 * * *", name="another")
     foresee(api)
     coarse = api.get("/v1/forecast", step="1h", queue="default").json()
     assert (coarse["step_s"], max(coarse["expected"])) == (3600, 13)
     assert sum(api.get("/v1/forecast", queue="other").json()["expected"]) == 0
     for asked in ({"step": "1s"}, {"from": "2020-01-01T00:00:00Z"}, {"to": "2020-01-01T00:00:00Z"}):
         assert api.get("/v1/forecast", **asked).status == 422
+
+
+def put(api: InProcessApi, name: str, **body: Any) -> Answer:
+    job = json.dumps({"target": {"kind": "noop"}} | body).encode()
+    return api.call("PUT", f"/v1/jobs/by-name/{name}", job)
+
+
+def test_a_recurring_job_created_alone_is_told_that_it_joins_a_peak_though_nobody_looked_before(
+    url: str,
+) -> None:
+    with in_process_api(url) as api:
+        for number in range(12):
+            api.create(schedule={"cron": "0 3 * * *"}, name=f"nightly-{number}")
+        foresee(api)
+    with in_process_api(url) as api:  # another process
+        note = api.create(schedule="0 3 * * *", name="another")["note"]
+        assert note.startswith("it joins a peak of 12 fires at ")
+        assert "T03:00:00Z; " in note
+        made = put(api, "one-more", schedule="0 * * * *")
+        assert (made.status, made.json()["note"]) == (201, note), "the highest peak that it fires in"
+        assert api.create(schedule="30 4 * * *", name="alone")["note"] is None
+        assert api.create(schedule={"in": "1h"})["note"] is None
+        stranger = api.new_key("write", tenant="stranger")
+        body = {"target": {"kind": "noop"}, "schedule": "0 3 * * *", "name": "of another tenant"}
+        assert api.post("/v1/jobs", body, key=stranger).json()["note"] is None
+
+
+def test_creations_share_a_look_at_the_forecast_and_none_waits_for_one_that_does_not_come(
+    api: InProcessApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, answered = 0, asyncio.Event()
+
+    async def hang(*_: Any) -> Load:
+        nonlocal looks
+        looks += 1
+        await answered.wait()
+        return Load(0, [])
+
+    monkeypatch.setattr(api.context.forecasts, "load", hang)
+    for number in range(20):
+        assert api.create(schedule="0 3 * * *", name=f"job {number}")["note"] is None
+    assert looks == 1
+
+    async def answer() -> None:
+        answered.set()
+
+    api.run(answer())
+
+
+def test_a_creation_does_not_fail_with_its_look_at_the_forecast(
+    api: InProcessApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: Any) -> Any:
+        raise Unavailable("the database is away")
+
+    monkeypatch.setattr(api.context.forecasts, "load", away)
+    assert api.create(schedule="0 3 * * *", name="created")["note"] is None
 
 
 def foresee(api: InProcessApi) -> None:

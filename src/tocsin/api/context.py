@@ -8,6 +8,7 @@ import msgspec
 from tocsin.api.auth import Authenticator
 from tocsin.api.ends import Ends
 from tocsin.api.entrance import ANY_HOST, Doors, Entrance
+from tocsin.api.foresight import Foresight
 from tocsin.api.fresh import Fresh
 from tocsin.api.gateway import Gateway
 from tocsin.api.intake import Intake
@@ -118,6 +119,7 @@ class Context(msgspec.Struct, frozen=True):
     all_series: SeriesStore
     timeline: TimelineStore
     forecasts: ForecastStore
+    foresight: Foresight
     fresh: Fresh
     pulse: Pulse
     sessions: SessionStore
@@ -184,6 +186,7 @@ def make_context(
     operator, stats = operator or database, StatsStore(database)
     operations, leases = OperationStore(database), LeaseStore(database, lease_ttl)
     jobs, tenants, sessions = JobStore(database), TenantStore(operator), SessionStore(operator)
+    forecasts = ForecastStore(database)
     archived = None if archive is None else ArchivedExecutions(database, archive)
     authenticator = Authenticator(KeyStore(database), tenants, clock, defaults or TenantLimits(), sessions)
     return Context(
@@ -219,7 +222,8 @@ def make_context(
         SeriesStore(database),
         SeriesStore(operator),
         TimelineStore(database),
-        ForecastStore(database),
+        forecasts,
+        Foresight(forecasts, clock),
         Fresh(),
         Pulse(stats, operations, leases, clock),
         sessions,

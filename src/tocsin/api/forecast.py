@@ -2,7 +2,7 @@
 schedule would fit.
 
 The schedulers keep the forecast (`scheduler/forecaster.py`); here it is read, and remembered for a minute.
-Creating a job looks at what is remembered, and costs nothing.
+What creations say of it comes from a look that they share (`foresight`).
 """
 
 from collections.abc import Sequence
@@ -87,29 +87,37 @@ def fit_of(load: Load, schedule: Schedule, now: Instant) -> wire.Fit:
     if not places:
         return wire.Fit(peak=highest, at=None, joins=0, joins_peak=False, free_slots=[])
     busiest = max(places, key=lambda place: (load.minutes[place], -place))
-    hour = busiest - (load.since // MINUTE + busiest) % 60
-    near = [
-        place for place in free(load, max(0, hour), hour + 60) if load.minutes[place] < load.minutes[busiest]
-    ]
     return wire.Fit(
         peak=highest,
         at=format_instant(load.since + busiest * MINUTE),
         joins=round(load.minutes[busiest]),
         joins_peak=busiest in peaks(load),
-        free_slots=[format_instant(load.since + place * MINUTE) for place in near[:5]],
+        free_slots=_free_near(load, busiest),
     )
 
 
-def note_of_peak(context: Context, tenant_id: int, schedule: Schedule, now: Instant) -> str | None:
-    """What to tell somebody who creates a job that joins a peak, if a forecast is at hand."""
-    found = context.fresh.find(("forecast", tenant_id, None, _MINUTES), context.clock.monotonic())
-    if found is None or not schedule.recurring:
+async def note_of_peak(context: Context, tenant_id: int, schedule: Schedule, now: Instant) -> str | None:
+    """What to tell somebody who creates a recurring job that joins a peak of the coming day."""
+    if not schedule.recurring:
         return None
-    fitted = fit_of(found, schedule, now)
-    if not fitted.joins_peak or fitted.at is None:
-        return None
-    hint = f"; {fitted.free_slots[0]} is free" if fitted.free_slots else ""
-    return f"it joins a peak of {fitted.joins} fires at {fitted.at}{hint}"
+    day, rule = await context.foresight.day(tenant_id), rule_of(schedule)
+    for place in day.peaks:
+        begin = day.load.since + place * MINUTE
+        at = rule.next_fire(max(begin, now) - 1)
+        if at is not None and at < begin + MINUTE:
+            slots = _free_near(day.load, place)
+            hint = f"; {slots[0]} is free" if slots else ""
+            number = round(day.load.minutes[place])
+            return f"it joins a peak of {number} fires at {format_instant(begin)}{hint}"
+    return None
+
+
+def _free_near(load: Load, busy: int) -> list[str]:
+    """Minutes of the same hour with fewer fires."""
+    hour = busy - (load.since // MINUTE + busy) % 60
+    places = free(load, max(0, hour), hour + 60)
+    near = [place for place in places if load.minutes[place] < load.minutes[busy]]
+    return [format_instant(load.since + place * MINUTE) for place in near[:5]]
 
 
 async def _load(context: Context, tenant_id: int, since: Instant, minutes: int, queue: str | None) -> Load:

@@ -62,10 +62,7 @@ async def create(call: Call) -> Reply:
     await check_connection_of(definition.target, call)
     definition = await with_descriptors(definition, call)
     job = new_job(definition, call, now, key)
-    answer = as_created(job, now)
-    if answer.note is None:
-        peak = note_of_peak(context, call.caller.tenant_id, definition.schedule, now)
-        answer = msgspec.structs.replace(answer, note=peak)
+    answer = await _noted(call, as_created(job, now), now)
     unique = unique_key(call.body, job, now)
     await admit(call)
     if unique is not None:
@@ -87,6 +84,14 @@ async def create(call: Call) -> Reply:
     if context.telemetry.tracing is not None:
         _trace(call, job, context.telemetry.tracing, now)
     return _tagged(answer)
+
+
+async def _noted(call: Call, answer: wire.Job, now: Instant) -> wire.Job:
+    """With a note if it joins a peak, unless there is something else to say."""
+    if answer.note is not None:
+        return answer
+    peak = await note_of_peak(call.context, call.caller.tenant_id, answer.schedule, now)
+    return msgspec.structs.replace(answer, note=peak)
 
 
 def _trace(call: Call, job: NewJob, tracing: Tracing, began: Instant) -> None:
@@ -216,7 +221,7 @@ async def put_by_name(call: Call) -> Reply:
                 job = new_job(definition, call, now)
                 await call.context.intake.define(job)
                 tell_created(call, job_text(job.id), definition.kind)
-                return _tagged(as_created(job, now), status=201)
+                return _tagged(await _noted(call, as_created(job, now), now), status=201)
             row = await call.context.jobs.get(call.caller.tenant_id, job_id)
             with call.noting_job(job_id, "job.update"):
                 if stored_definition(row) != definition:
