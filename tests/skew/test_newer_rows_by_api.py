@@ -7,6 +7,7 @@ import json
 import pytest
 
 import tocsin
+from tests.skew import tomorrow
 from tests.skew.tomorrow import UNKNOWN, UNKNOWN_SCHEDULES, UNKNOWN_TARGET
 from tests.support.api import in_process_api
 from tocsin.api.events import _events
@@ -70,3 +71,31 @@ def test_a_tenant_whose_limits_cannot_be_read_is_refused_in_words_and_others_are
         body = json.dumps({"limits": {"pending_jobs": 5}}).encode()
         assert api.call("PATCH", "/v1/tenants/strange", body).status == 200
         assert api.get("/v1/jobs", key=strange).status == 200
+
+
+@pytest.mark.parametrize("change", tomorrow.UNKNOWN_ENDS)
+def test_an_execution_that_cannot_be_read_is_refused_in_words_and_its_lists_are_not(
+    url: str, change: str
+) -> None:
+    with in_process_api(url) as api:
+        job = f"/v1/jobs/{api.create(schedule={'every': '1h'}, target=JOB['target'])['id']}"
+        execution = f"/v1/executions/{api.post(job + '/run').json()['id']}"
+        asyncio.run(tomorrow.end_executions(url, change))
+        for path in (execution, execution + "/explain"):
+            answer = api.get(path)
+            assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+            assert "a newer version wrote it" in answer.json()["detail"]
+        assert api.get(job + "?with=recent").status == (503 if "state" in change else 200)
+        for path in (job + "/executions", "/v1/executions", "/v1/dead-letters", "/v1/jobs?with=recent"):
+            assert api.get(path).status == 200
+        assert api.post(execution + "/cancel").status == 409, "it is over"
+
+
+@pytest.mark.parametrize("change", tomorrow.NEW_WORDS_OF_ENDS)
+def test_words_of_a_newer_version_about_an_execution_are_passed_on(url: str, change: str) -> None:
+    with in_process_api(url) as api:
+        job = f"/v1/jobs/{api.create(schedule={'every': '1h'}, target=JOB['target'])['id']}"
+        execution = f"/v1/executions/{api.post(job + '/run').json()['id']}"
+        asyncio.run(tomorrow.end_executions(url, change))
+        told = api.get(execution + "/explain")
+        assert (told.status, "tomorrow" in told.body.decode()) == (200, True)

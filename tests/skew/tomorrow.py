@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from tocsin.db.pool import Database
+from tocsin.db.pool import Database, open_connection
 from tocsin.domain import stored_job
 from tocsin.domain.outcome import SUCCEEDED, Outcome
 from tocsin.domain.policy import Policies
@@ -40,8 +40,30 @@ UNKNOWN_SCHEDULES = [
     """schedule = '{"every": "10s", "exclude": {"calendars": ["strange"]}}'""",
 ]
 UNKNOWN_OFFSET = """schedule = '{"every": "10s", "jitter": "a fortnight"}'"""
+UNKNOWN_ENDS = [
+    "state = 'deferred'",
+    """outcome = '{"verdict": "postponed"}'""",
+    """attempts = '[{"number": 1, "verdict": "postponed"}]', attempt = 2""",
+    """attempts = '[{"number": "first", "verdict": "failed"}]', attempt = 2""",
+    """outcome = '{"verdict": "failed", "error": {"of": "tomorrow"}}'""",
+]
+"""What it writes about an execution that is over, and this version can read no more."""
+NEW_WORDS_OF_ENDS = [
+    "cause = 'tomorrow'",
+    "late_for = 'tomorrow', started_at = run_at + interval '9 s'",
+    """waits = '[{"for": "tomorrow", "since": 1, "until": 9000000, "of": "moon"}]'""",
+    "reason = 'tomorrow', state = 'skipped'",
+]
+"""What it writes there and this version can pass on."""
 NOTICES = ("teleported", "lanes:teleport", '{"route": "teleport"}', "", "ready teleported stop")
 """What it says on our channel."""
+_END_ALL = """
+    WITH ended AS (DELETE FROM executions RETURNING *)
+    INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at, started_at,
+                         finished_at, attempt)
+    SELECT cell, job_id, fire_at, tenant_id, queue, priority, cause, 'dead', due_at, run_at, run_at,
+           run_at + interval '10 s', attempt
+    FROM ended"""
 _TABLES = "SELECT relname FROM pg_class WHERE relnamespace = 'tocsin'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition"
 
 
@@ -59,6 +81,15 @@ async def teleport(database: Database, job_id: UUID) -> None:
         " SELECT cell, queue, priority, tenant_id, route FROM moved ON CONFLICT DO NOTHING",
         job_id,
     )
+
+
+async def end_executions(url: str, change: str) -> None:
+    """All executions ended, as the next version says: its migration knows more states and causes."""
+    connection = await open_connection(url, name="test")
+    await connection.execute("ALTER TABLE history DROP CONSTRAINT history_state_check")
+    await connection.execute(_END_ALL)
+    await connection.execute(f"UPDATE history SET {change}")
+    await connection.close()
 
 
 async def widen(database: Database) -> list[str]:

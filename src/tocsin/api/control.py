@@ -6,6 +6,7 @@ from typing import Any
 from tocsin.api.endpoint import Call, Endpoint
 from tocsin.api.jobs import job_id_of, view
 from tocsin.api.pauses import end_of_pause
+from tocsin.api.readable import readable
 from tocsin.api.repeating import REPEATABLE, carried_out_once
 from tocsin.api.wire import control as wire
 from tocsin.api.wire.actions import Nothing
@@ -81,7 +82,9 @@ async def run(call: Call) -> Any:
 async def first_execution(call: Call, first: First) -> Execution:
     """The execution that an earlier request with the same key made."""
     key = ExecutionKey(first.job_id, int(first.answer or 0))
-    return execution_view(await call.context.executions.get(call.caller.tenant_id, key))
+    row = await call.context.executions.get(call.caller.tenant_id, key)
+    with readable(call, "execution"):
+        return execution_view(row)
 
 
 async def skip_next(call: Call) -> Any:

@@ -8,6 +8,7 @@ import msgspec
 from tocsin.api.counting import CAP, cap_of
 from tocsin.api.endpoint import BOOLEAN, CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter
 from tocsin.api.listing import listing
+from tocsin.api.readable import readable
 from tocsin.api.repeating import REPEATABLE, carried_out_once
 from tocsin.api.step_links import link_of
 from tocsin.api.wire import executions as wire
@@ -90,7 +91,8 @@ async def cancel(call: Call) -> wire.CancelledExecution:
         await _refuse_archived(call, key, "cancelled")
         raise
     ended = done.row if done.row["state"] in FINAL else await _row_now(call, key)
-    return wire.cancelled_view(done.row, done.answer, ended)
+    with readable(call, "execution"):
+        return wire.cancelled_view(done.row, done.answer, ended)
 
 
 async def retry(call: Call) -> Any:
@@ -134,7 +136,8 @@ async def explain_execution(call: Call) -> wire.Explanation:
     around = Surroundings()
     if row["state"] == State.QUEUED:
         around = await executions.surroundings(tenant_id, row["queue"], row["route"])
-    facts, now = wire.facts_of(row), call.context.clock.now()
+    with readable(call, "execution"):
+        facts, now = wire.facts_of(row), call.context.clock.now()
     begun = facts.first_start or facts.finished_at or now
     pauses: list[Held] = []
     if begun - facts.due_at >= LATE:
@@ -143,7 +146,8 @@ async def explain_execution(call: Call) -> wire.Explanation:
     held_by = await executions.turn_held_by(row["job_id"]) if facts.waits_for == Waits.TURN else None
     links = [link_of(step, row, call.caller.tenant, held_by) for step in steps]
     names = await call.context.jobs.names(tenant_id, {row["job_id"]})
-    return wire.explanation(row, steps, links, names.get(row["job_id"]))
+    with readable(call, "execution"):
+        return wire.explanation(row, steps, links, names.get(row["job_id"]))
 
 
 async def page(call: Call, state: State | None, *, dead_letters: bool = False) -> wire.ExecutionPage:
@@ -228,7 +232,8 @@ async def view(call: Call, key: ExecutionKey) -> wire.Execution:
     result = row.get("result")
     if row["has_result"] and result is None:
         result = await call.context.executions.result(call.caller.tenant_id, key)
-    return wire.execution_view(row, names.get(key.job_id), attempts=True, result=result)
+    with readable(call, "execution"):
+        return wire.execution_view(row, names.get(key.job_id), attempts=True, result=result)
 
 
 async def found(call: Call, key: ExecutionKey) -> Any:

@@ -1,7 +1,8 @@
 """``/v1/jobs``: create, find, read, change, delete. What stops and starts a job is in `control`."""
 
 import hashlib
-from typing import Any
+from collections import defaultdict
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -22,13 +23,14 @@ from tocsin.api.forecast import note_of_peak
 from tocsin.api.grpc_targets import with_descriptors
 from tocsin.api.listing import listing
 from tocsin.api.quota import too_many_jobs
+from tocsin.api.readable import readable
 from tocsin.api.unique_jobs import enter, unique_key
 from tocsin.api.wire import jobs as wire
 from tocsin.api.wire.control import CancelAnswer
 from tocsin.api.wire.executions import Execution, ExecutionPage, JobExecutionPlace, execution_view, name_of
 from tocsin.api.wire.pages import decode_cursor, encode_cursor
 from tocsin.api.wire.stats import Count
-from tocsin.domain.errors import Conflict, NotFound, OutcomeUnknown, Refused, Stale, Unavailable
+from tocsin.domain.errors import Conflict, NotFound, Refused, Stale
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text, parse_job_text
 from tocsin.domain.instant import Instant
 from tocsin.domain.job import MAX_NAME, Definition, check_text
@@ -44,6 +46,8 @@ from tocsin.tracing import Tracing
 _STATES = ("active", "paused", "completed", "cancelled")
 _TRIES = 5
 _RECENT = 20
+Recent: TypeAlias = defaultdict[UUID, list[Any]]
+"""The rows of jobs' last outcomes."""
 
 
 async def create(call: Call) -> Reply:
@@ -106,13 +110,13 @@ def _trace(call: Call, job: NewJob, tracing: Tracing, began: Instant) -> None:
 async def list_jobs(call: Call) -> wire.JobPage:
     """A page of jobs."""
     rows, cursor = await page_of_jobs(call, call.limit())
-    recent: dict[UUID, list[wire.RecentFire]] | None = None
+    recent: Recent | None = None
     if call.choice("with", ("recent",)) is not None:
         recent = await _recent(call, [row["id"] for row in rows])
 
     def view_of(row: Any) -> wire.Job:
         shown = wire.job_view(row)
-        return shown if recent is None else wire.with_recent(shown, recent.get(row["id"], []))
+        return shown if recent is None else wire.with_recent(shown, recent[row["id"]])
 
     return listing(wire.JobPage, rows, view_of, lambda row: job_text(row["id"]), next_cursor=cursor)
 
@@ -157,11 +161,11 @@ def filter_of(call: Call) -> JobFilter:
     )
 
 
-async def _recent(call: Call, ids: list[UUID]) -> dict[UUID, list[wire.RecentFire]]:
+async def _recent(call: Call, ids: list[UUID]) -> Recent:
     """The last outcomes of a page of jobs, read in one statement."""
-    found: dict[UUID, list[wire.RecentFire]] = {}
+    found: Recent = defaultdict(list)
     for row in await call.context.executions.recent(call.caller.tenant_id, ids, _RECENT):
-        found.setdefault(row["job_id"], []).append(wire.recent_fire(row))
+        found[row["job_id"]].append(row)
     return found
 
 
@@ -170,7 +174,9 @@ async def show(call: Call) -> Reply:
     job_id = job_id_of(call)
     shown = await view(call, job_id)
     if call.choice("with", ("recent",)) is not None:
-        shown = wire.with_recent(shown, (await _recent(call, [job_id])).get(job_id, []))
+        recent = await _recent(call, [job_id])
+        with readable(call, "job's last outcomes"):
+            shown = wire.with_recent(shown, recent[job_id])
     return _tagged(shown)
 
 
@@ -262,14 +268,10 @@ async def executions(call: Call) -> ExecutionPage:
 
 
 async def view(call: Call, job_id: UUID) -> wire.Job:
-    """A job as it stands now. What this version cannot read may be had from a newer API process; after a
-    change, which is made by now, all that can be said is that the answer is lost."""
+    """A job as it stands now."""
     row = await call.context.jobs.get(call.caller.tenant_id, job_id)
-    try:
+    with readable(call, "job"):
         return wire.job_view(row)
-    except msgspec.DecodeError as error:
-        family = Unavailable if call.trail is None else OutcomeUnknown
-        raise family(f"this version cannot read the job: {error}; a newer version wrote it") from None
 
 
 def job_id_of(call: Call) -> UUID:

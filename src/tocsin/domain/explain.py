@@ -114,7 +114,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 def explain(facts: Facts, around: Surroundings, now: Instant, pauses: Sequence[Held] = ()) -> list[Step]:
     """The steps, in the order of the execution's life. `pauses` are those of its queue since it was due."""
     return [
-        Step("origin", _ORIGINS[facts.cause]),
+        Step(
+            "origin",
+            _ORIGINS.get(facts.cause, f"Its cause is {facts.cause!r}, which only a newer version knows."),
+        ),
         *_waits(facts, pauses, now),
         *_past_attempts(facts),
         *_present(facts, around, now),

@@ -27,7 +27,6 @@ from tocsin.domain.cells import CELL
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import Instant, from_datetime, to_datetime
-from tocsin.domain.lifecycle import State
 from tocsin.store.archives import file_of
 from tocsin.store.statements import sql
 
@@ -208,7 +207,6 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
         "outcome": None if outcome is None else msgspec.json.encode(outcome).decode(),
         "result": None if result is msgspec.UNSET else msgspec.json.encode(result).decode(),
         "has_result": result is not msgspec.UNSET,
-        "state": State(row["state"]),
         "cancel_requested": False,
         "archived": True,
     }  # fmt: skip

@@ -144,7 +144,7 @@ def execution_view(
         id=name_of(row),
         job_id=job_text(row["job_id"]),
         job_name=name if name is not None else row.get("job_name"),
-        state=State(row["state"]),
+        state=state_of(row),
         cause=row["cause"],
         queue=row["queue"],
         priority=row["priority"],
@@ -170,6 +170,11 @@ def execution_view(
     )
 
 
+def state_of(row: Any) -> State:
+    """The state in a row. One that only a newer version knows fails as other unreadable fields do."""
+    return msgspec.convert(row["state"], State)
+
+
 def log_view(row: Any) -> LogView:
     """A line from its row."""
     fields = msgspec.json.decode(row["fields"]) if row["fields"] else None
@@ -180,7 +185,7 @@ def log_view(row: Any) -> LogView:
 
 def cancelled_view(row: Any, answer: CancelResult, now: Any) -> CancelledExecution:
     """An execution as a cancellation left it; `now` is its row read once more, if it could be."""
-    final = None if now is None or now["state"] not in FINAL else State(now["state"])
+    final = None if now is None or now["state"] not in FINAL else state_of(now)
     view = msgspec.structs.asdict(execution_view(row, attempts=True))
     return CancelledExecution(**view, answer=answer, final_state=final)
 
@@ -193,7 +198,7 @@ def name_of(row: Any) -> str:
 def facts_of(row: Any) -> Facts:
     """What `explain` needs to know of an execution."""
     return Facts(
-        state=State(row["state"]),
+        state=state_of(row),
         cause=row["cause"],
         due_at=row["due_at"],
         run_at=row["run_at"],

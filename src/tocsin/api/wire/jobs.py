@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from tocsin.api.wire.executions import state_of
 from tocsin.api.wire.pages import CursorInstant, Page
 from tocsin.api.wire.scalars import Name, Time, time_of
 from tocsin.api.wire.schedules import WrittenSchedule
@@ -184,16 +185,17 @@ def recent_fire(row: Any) -> RecentFire:
     return RecentFire(
         execution_text(ExecutionKey(row["job_id"], row["fire_at"])),
         format_instant(row["fire_at"]),
-        State(row["state"]),
+        state_of(row),
         None if started is None or retried else (started - row["due_at"]) / MILLISECOND,
         None if started is None else (row["finished_at"] - started) / MILLISECOND,
         row["reason"],
     )
 
 
-def with_recent(job: Job, recent: list[RecentFire]) -> Job:
+def with_recent(job: Job, rows: list[Any]) -> Job:
     """A job with its last outcomes and what they say. What was skipped or called off says nothing about
     it."""
+    recent = [recent_fire(row) for row in rows]
     ran = [fire for fire in recent if fire.state not in (State.SKIPPED, State.CANCELLED)]
     failed = list(takewhile(lambda fire: fire.state != State.SUCCEEDED, ran))
     return msgspec.structs.replace(

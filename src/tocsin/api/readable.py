@@ -1,0 +1,21 @@
+"""One thing from its row. A row that only a newer version can read is refused in words, and is no error of
+ours: lists name such rows in `broken` (`listing`)."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from tocsin.api.endpoint import Call
+from tocsin.domain.errors import OutcomeUnknown, Unavailable
+
+
+@contextmanager
+def readable(call: Call, what: str) -> Iterator[None]:
+    """Read the row of `what` in here. A newer API process may answer what this one cannot; after a change,
+    which is made by now, all that can be said is that the answer is lost."""
+    try:
+        yield
+    except msgspec.DecodeError as error:
+        family = Unavailable if call.trail is None else OutcomeUnknown
+        raise family(f"this version cannot read the {what}: {error}; a newer version wrote it") from None
