@@ -246,6 +246,21 @@ def test_all_places_are_left_to_what_is_queued_and_more_urgent() -> None:
     assert ran(bed) == {FLOOD.tenant_id: 10}
 
 
+def test_a_crowd_of_calls_begins_early_with_the_places_that_nothing_queued_waits_for() -> None:
+    bed = Bed()
+    bed.places.capacity, bed.places.running = 101, 1
+    for lane, count in ((FLOOD, 90), (QUIET, 20)):
+        for _ in range(count):
+            bed.add(SECOND, lane=lane, target=CALL)
+    bed.places.queued = [LaneView(QUIET, 1, NOW)]
+    bed.run(SECOND - 29 * MILLISECOND)
+    assert ran(bed) == {}
+    bed = full_bed(flood=(FLOOD, 90), quiet=(QUIET, 20))
+    bed.places.capacity, bed.places.running = 101, 1
+    bed.run(-29 * MILLISECOND)
+    assert ran(bed) == {FLOOD.tenant_id: 80, QUIET.tenant_id: 20}, "tenants share them as ever"
+
+
 def test_a_start_without_an_answer_is_asked_for_again_although_it_fills_all_places() -> None:
     bed = full_bed(flood=(FLOOD, 600))
     bed.queue.away = True

@@ -1,6 +1,8 @@
 """The timetable gives out each claim once, in order of time, and no earlier before its instant than it
 says."""
 
+from collections import Counter
+from collections.abc import Mapping
 from uuid import UUID
 
 from hypothesis import given
@@ -125,23 +127,60 @@ def test_a_crowd_leaves_before_its_instant_and_only_the_crowd() -> None:
     assert list(timetable) == [other]
 
 
-def test_a_crowd_of_calls_begins_early_as_a_whole_or_not_at_all() -> None:
+def test_a_crowd_of_calls_begins_as_early_as_the_part_needs_that_there_are_places_for() -> None:
+    for places, early, before in ((1000, 1000, 65), (999, 999, 61), (550, 550, 45), (99, 0, 25), (0, 0, 25)):
+        timetable = Timetable()
+        timetable.add([claim(number, DUE, target=WEBHOOK) for number in range(1000)])
+        assert timetable.next_at() == DUE - 65 * MILLISECOND
+        while (now := timetable.next_at() or 0) < DUE - STARTED_BEFORE:
+            if taken := timetable.take_early(now, 1000, places, first_come):
+                break
+        assert (len(taken), DUE - now) == (early, before * MILLISECOND)
+        assert (len(timetable), sum(timetable.due(DUE - STARTED_BEFORE).values())) == (1000 - early,) * 2
+
+
+def test_a_crowd_of_calls_larger_than_a_batch_begins_batch_by_batch() -> None:
     timetable = Timetable()
-    crowd = [claim(number, DUE, target=WEBHOOK) for number in range(1000)]
-    timetable.add(crowd)
-    begin = DUE - 65 * MILLISECOND
-    assert timetable.next_at() == begin
-    assert timetable.take_early(begin, 999) == [], "there is no place for one of them"
-    timetable.add([claim(1000, DUE, target=WEBHOOK) for _ in range(100)])
-    assert len(timetable.take_early(begin, 1100)) == 1100
-    assert not timetable
+    timetable.add([claim(number, DUE, target=WEBHOOK) for number in range(3000)])
+    taken = []
+    while (now := timetable.next_at() or 0) and now < DUE - STARTED_BEFORE:
+        if batch := timetable.take_early(now, 1000, 5000 - sum(size for _, size in taken), first_come):
+            taken.append(((DUE - now) // MILLISECOND, len(batch)))
+    assert taken == [(145, 1000), (105, 1000), (65, 1000)]
+
+
+def test_a_crowd_of_calls_leaves_places_to_what_is_to_start_before_it() -> None:
+    timetable = Timetable()
+    timetable.add([claim(number, DUE, target=WEBHOOK) for number in range(1000)])
+    timetable.add([claim(number, DUE - 5 * MILLISECOND, target=WEBHOOK) for number in range(150)])
+    timetable.add(
+        [claim(number, DUE - 26 * MILLISECOND, target=WEBHOOK, limit_key="k") for number in range(50)]
+    )
+    timetable.add([claim(number, DUE + 1, target=WEBHOOK) for number in range(90)])
+    now = DUE - 57 * MILLISECOND
+    assert len(timetable.take_early(now, 1000, 1000, first_come)) == 800
+
+
+def test_which_calls_of_a_crowd_begin_early_is_decided_as_for_any_place() -> None:
+    timetable = Timetable()
+    timetable.add([claim(number, DUE, target=WEBHOOK) for number in range(900)])
+    timetable.add([claim(number, DUE, target=WEBHOOK, tenant_id=2) for number in range(100)])
+    asked = []
+
+    def share(held: Mapping[Lane, int], places: int) -> Mapping[Lane, int]:
+        asked.append((sorted(held.values()), places))
+        return {lane: min(count, places // 2) for lane, count in held.items()}
+
+    taken = timetable.take_early(DUE - 45 * MILLISECOND, 1000, 500, share)
+    assert asked == [([100, 900], 500)]
+    assert Counter(c.tenant_id for c in taken) == {1: 250, 2: 100}
 
 
 def test_a_crowd_of_calls_without_places_leaves_in_its_time_lane_by_lane() -> None:
     timetable = Timetable()
     timetable.add([claim(number, DUE, target=WEBHOOK, tenant_id=number % 2) for number in range(2000)])
     while (next_at := timetable.next_at() or 0) < DUE - STARTED_BEFORE:
-        assert timetable.take_early(next_at, 100) == []
+        assert timetable.take_early(next_at, 100, 0, first_come) == []
     assert set(timetable.due(DUE - STARTED_BEFORE).values()) == {1000}
 
 
@@ -205,7 +244,12 @@ def pop(timetable: Timetable, now: int, limit: int) -> list[Claim]:
     for lane, count in timetable.due(now).items():
         takes[lane] = min(count, limit - sum(takes.values()))
     due = timetable.take_due(takes)
-    return due + timetable.take_early(now, limit - len(due))
+    return due + timetable.take_early(now, limit - len(due), limit - len(due), first_come)
+
+
+def first_come(held: Mapping[Lane, int], places: int) -> Mapping[Lane, int]:
+    """Places for the first lanes."""
+    return dict(zip(held, [places], strict=False))
 
 
 def lane_of(waiting: Claim) -> Lane:

@@ -113,7 +113,9 @@ class Starter:
                 self._places.left.send()
             return due
         due = self._timetable.take_due(held)
-        return due + self._timetable.take_early(now, room - len(due))
+        taken = sum(claim.work.takes_place for claim in due)
+        places = 0 if self._places.queued else self._places.free - taken
+        return due + self._timetable.take_early(now, room - len(due), places, self._places.for_held)
 
     def _ask(self, claims: list[Claim]) -> None:
         self.unanswered = claims

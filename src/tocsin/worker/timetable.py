@@ -9,8 +9,8 @@ and for a crowd due at one instant the earlier, the larger the crowd. `Armed` ho
 instant. A cancellation is certain to work only before the start, so no start is earlier than it needs to be.
 
 Claims whose time has come are kept by lane. If not all of them can start, the caller says how many of each
-lane do (`Places`). Crowds that begin early come after them. A crowd of calls begins early only if there are
-places for all of it; otherwise the places are allotted when its time has come.
+lane do (`Places`). Crowds that begin early come after them. Of a crowd of calls that part begins early for
+which there are places that nothing else needs before; it begins as early as a crowd of its size.
 """
 
 import heapq
@@ -40,12 +40,14 @@ class Kind(IntEnum):
     AT_ONCE = 0
     """It will be over at once, and waiting takes no place: a crowd may begin as early as it needs."""
     CALL = 1
-    """Waiting takes a place: a crowd begins early if there are places for all of it."""
+    """Waiting takes a place: of a crowd, as many begin early as there are places for."""
     GATED = 2
     """Waiting would keep a slot of a limit, or a job's turn, that others wait for: it begins on its
     instant."""
 
 
+Share = Callable[[Mapping[Lane, int], int], Mapping[Lane, int]]
+"""Says how many claims of each lane get places, of those that want one and the number of places."""
 _CROWD_STEP: Final = {Kind.AT_ONCE: 1000, Kind.CALL: 100}
 """Each time a crowd has grown by this many it begins earlier."""
 
@@ -130,35 +132,58 @@ class Timetable:
         self._held -= len(taken)
         return taken
 
-    def take_early(self, now: Instant, limit: int) -> list[Claim]:
-        """Take out at most `limit` claims of crowds that begin before their time. A crowd of calls is taken
-        as a whole."""
+    def take_early(self, now: Instant, limit: int, places: int, share: Share) -> list[Claim]:
+        """Take out at most `limit` claims of crowds that begin before their time, among them as many calls as
+        there are `places`. If these are too few for a crowd, `share` says how many of each lane get one."""
         taken: list[Claim] = []
         self._line_up(now)
         while len(taken) < limit and self._starts and self._starts[0][0] <= now:
-            name = self._starts[0][1]
-            if name.kind is Kind.CALL and self._sizes.get(name, 0) > limit - len(taken):
-                heapq.heappop(self._starts)  # there are not enough places for it before its time
-                continue
-            if name in self._buckets:
-                taken += self._take_of(name, limit - len(taken))
-            if name not in self._buckets:
+            name, room = self._starts[0][1], limit - len(taken)
+            if name.kind is Kind.CALL:
+                part = self._take_of(name, self._calls_early(name, now, room, places, share))
+                places -= len(part)
+            else:
+                part = self._take_of(name, _first(self._buckets.get(name, {}), room))
+            if not part or name not in self._buckets:
                 heapq.heappop(self._starts)
+            taken += part
         self._held -= len(taken)
         return taken
 
-    def _take_of(self, name: Bucket, limit: int) -> list[Claim]:
-        """At most `limit` claims of one bucket."""
-        lanes = self._buckets[name]
+    def _calls_early(
+        self, name: Bucket, now: Instant, limit: int, places: int, share: Share
+    ) -> Mapping[Lane, int]:
+        """How many of each lane of a crowd of calls begin now, before their time. The fewer of them there are
+        places for, the later they begin, so that no place waits longer than it has to."""
+        size = self._sizes.get(name, 0)
+        if now < _early_start(name, min(size, places)):
+            return {}
+        part = min(size, places - self._needed_before(name))
+        if now < _early_start(name, part):
+            return {}
+        held = {lane: len(claims) for lane, claims in self._buckets[name].items()}
+        return held if size <= min(part, limit) else share(held, min(part, limit))
+
+    def _needed_before(self, name: Bucket) -> int:
+        """How many places may be needed by what starts before the time of a bucket has come."""
+        return sum(
+            size
+            for other, size in self._sizes.items()
+            if other.start_at < name.start_at and other.kind is not Kind.AT_ONCE
+        )
+
+    def _take_of(self, name: Bucket, takes: Mapping[Lane, int]) -> list[Claim]:
+        """So many claims of these lanes of one bucket."""
         taken: list[Claim] = []
-        while lanes and len(taken) < limit:
-            lane, claims = next(iter(lanes.items()))
-            taken += [claims.popleft() for _ in range(min(limit - len(taken), len(claims)))]
+        for lane, take in takes.items():
+            claims = self._buckets[name][lane]
+            taken += [claims.popleft() for _ in range(take)]
             if not claims:
-                del lanes[lane]
-        self._sizes[name] -= len(taken)
-        if not lanes:
-            self._forget(name)
+                del self._buckets[name][lane]
+        if taken:
+            self._sizes[name] -= len(taken)
+            if not self._sizes[name]:
+                self._forget(name)
         return taken
 
     def pop_all(self) -> list[Claim]:
@@ -226,6 +251,22 @@ class Timetable:
 
     def _forget(self, name: Bucket) -> None:
         del self._buckets[name], self._sizes[name]
+
+
+def _early_start(name: Bucket, part: int) -> Instant:
+    """When to begin with so many of a crowd."""
+    return name.start_at - part * _START_TAKES
+
+
+def _first(lanes: Mapping[Lane, deque[Claim]], limit: int) -> Mapping[Lane, int]:
+    """At most `limit` claims of a bucket, lane after lane."""
+    takes: dict[Lane, int] = {}
+    for lane, claims in lanes.items():
+        if limit <= 0:
+            break
+        takes[lane] = min(limit, len(claims))
+        limit -= takes[lane]
+    return takes
 
 
 def kind_of(claim: Claim) -> Kind:
