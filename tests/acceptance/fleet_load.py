@@ -127,9 +127,10 @@ class Load:
             if answer.body["detail"].split()[-1] not in _OVER:
                 self.defects.append(answer)
         elif answer.status == 200:
-            # A job answers how many executions it called off, an execution what was done to it.
-            done = answer.body.get("cancelled") == 1 or answer.body.get("answer") == "cancelled"
-            cancel.answer = "cancelled" if done else "asked_to_stop"
+            if (told := _told(answer.body)) is None:
+                self.defects.append(answer)
+            else:
+                cancel.answer, cancel.final_state = told
         return cancel
 
     async def _ask(self, path: str, body: Any = None) -> Answer:
@@ -140,6 +141,24 @@ class Load:
 
     def _label(self, kind: str) -> str:
         return f"{kind}-{next(self._numbers)}"
+
+
+def _told(body: Any) -> tuple[str, str | None] | None:
+    """What an answer says was done to a one-off's execution, and how that had ended by then. A job answers
+    how many executions it called off, an execution what was done to it. None: no answer may say this."""
+    match body:
+        case {"answer": "cancelled", "final_state": "cancelled"}:
+            return "cancelled", "cancelled"
+        case {"answer": "cancel_requested", "final_state": None | str() as final_state}:
+            return "asked_to_stop", final_state
+        case {"cancelled": 1, "asked_to_stop": 0, "not_retried": 0}:
+            return "cancelled", None
+        case {"cancelled": 0, "asked_to_stop": 1, "not_retried": 0}:
+            return "asked_to_stop", None
+        case {"cancelled": 0, "asked_to_stop": 0, "not_retried": 1}:
+            return "asked_to_stop", None
+        case _:
+            return None
 
 
 async def together(creations: Iterable[Awaitable[Create]]) -> list[Create]:

@@ -12,7 +12,8 @@ I4     attempts are numbered 1, 2, 3 … without a gap; only a success or the la
 I5     a shard's epoch grows with every owner, and no owner is replaced before its lease has expired
 I8     a second call has a recorded reason, an attempt calls at most once, workers get lost only by faults
 I9     `succeeded` means that the sink received that very attempt and answered 2xx, and rests on that answer
-I10    `cancelled` in a client's hands means that no attempt was or will be made, and the final row says so
+I10    `cancelled` in a client's hands means that no attempt was or will be made, and the final row says so;
+       asked to stop is only what had started, and an end that was told is the end
 I11    no fire time is skipped or expired (the jobs of these runs ask for all of them)
 I12    no more attempts than the job allows, and it is given up only after the last of them
 I13    nothing is called before its fire time
@@ -243,6 +244,10 @@ def _cancellations(run: _Run) -> Iterator[Violation]:
                 yield Violation("I10", f"answered cancelled, but it ended as {row.state}", row.key)
             if hits := run.hits(row.key):
                 yield Violation("I10", f"answered cancelled, but attempt {hits[0].attempt} called", row.key)
+        if cancel.answer == "asked_to_stop" and row.started_at is None and not row.attempts:
+            yield Violation("I10", "answered that it was asked to stop, but it had never started", row.key)
+        if cancel.final_state not in (None, row.state):
+            yield Violation("I10", f"answered {cancel.final_state}, but it ended as {row.state}", row.key)
         if cancel.answer == "too_late" and row.state in ("cancelled", *_LIVE):
             yield Violation("I10", f"answered too late, but it ended as {row.state}", row.key)
     for row in run.row_of_key.values():

@@ -57,6 +57,8 @@ class Cancel(msgspec.Struct, kw_only=True):
     """`cancelled`, `asked_to_stop`, `too_late` or `unknown`."""
     mono: float
     """When the answer was in the client's hands."""
+    final_state: str | None = None
+    """How it had ended by then, if the answer says that it had."""
 
 
 class Hit(msgspec.Struct, kw_only=True):

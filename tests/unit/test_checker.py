@@ -1,7 +1,7 @@
 """The checker of the fault runs must itself be trusted: it passes a good history and fails each bad one.
 
 The good history has a one-off, a one-off whose first worker was lost, one that failed once, one that was
-cancelled in time and one that was cancelled too late, a recurring job, a refused and two unanswered
+cancelled in time, one that was cancelled too late and one that was asked to stop, a recurring job, a refused and two unanswered
 creations. Each bad history is that one with a single fact changed, and names the promise that is thereby
 broken.
 """
@@ -33,12 +33,13 @@ FAILED = Key("job_failed", T + 12 * SECOND)
 CALLED_OFF = Key("job_called_off", T + 13 * SECOND)
 TOO_LATE = Key("job_too_late", T + 14 * SECOND)
 UNANSWERED = Key("job_unanswered", T + 15 * SECOND)
+STOPPED = Key("job_stopped", T + 16 * SECOND)
 EVERY = [Key("job_every", T + second * SECOND) for second in (6, 8, 10)]
 
 
 def good() -> History:
     """A run in which every promise was kept."""
-    once = [PLAIN, LOST, FAILED, CALLED_OFF, TOO_LATE]
+    once = [PLAIN, LOST, FAILED, CALLED_OFF, TOO_LATE, STOPPED]
     return History(
         creates=[
             *(_once(key.job_id.removeprefix("job_"), key.fire_at, job_id=key.job_id) for key in once),
@@ -51,12 +52,15 @@ def good() -> History:
             ),
         ],
         cancels=[
-            Cancel(key=CALLED_OFF, answer="cancelled", mono=12.0),
+            Cancel(key=CALLED_OFF, answer="cancelled", mono=12.0, final_state="cancelled"),
             Cancel(key=TOO_LATE, answer="too_late", mono=15.0),
+            Cancel(key=STOPPED, answer="asked_to_stop", mono=16.0),
+            Cancel(key=STOPPED, answer="asked_to_stop", mono=17.0, final_state="cancelled"),
         ],
         hits=[
             *(_hit(key) for key in (PLAIN, TOO_LATE, UNANSWERED, *EVERY)),
             _hit(LOST, status=0),
+            _hit(STOPPED, status=0),
             _hit(LOST, attempt=2, after=3.0),
             _hit(FAILED, status=500),
             _hit(FAILED, attempt=2, after=1.0),
@@ -70,6 +74,7 @@ def good() -> History:
             _row(LOST, attempt=2, attempts=[AttemptRecord(1, "lost")]),
             _row(FAILED, attempt=2, attempts=[AttemptRecord(1, "failed")]),
             Row(key=CALLED_OFF, state="cancelled", finished_at=T + 12 * SECOND),
+            Row(key=STOPPED, state="cancelled", started_at=T + 16 * SECOND, finished_at=T + 17 * SECOND),
         ],
         leases=[
             _lease(at=1, owner=1, epoch=1, before=(None, 0, None)),
@@ -84,7 +89,7 @@ def good() -> History:
 def test_a_good_history_passes() -> None:
     verdict = check(good())
     assert verdict.good, verdict.report()
-    assert verdict.counts["calls"] == 10
+    assert verdict.counts["calls"] == 11
     assert verdict.counts["calls repeated"] == 2
     assert verdict.counts["attempts lost"] == 1
 
@@ -236,6 +241,14 @@ def a_cancel_that_came_too_late_had_an_effect(h: History) -> None:
     _of(h, TOO_LATE).state = "cancelled"
 
 
+def an_execution_was_asked_to_stop_that_never_started(h: History) -> None:
+    _of(h, STOPPED).started_at = None
+
+
+def an_end_was_told_that_never_came(h: History) -> None:
+    h.cancels[-1].final_state = "succeeded"
+
+
 def an_execution_was_cancelled_by_nobody(h: History) -> None:
     _of(h, PLAIN).state = "cancelled"
 
@@ -311,6 +324,8 @@ BAD: list[tuple[str, Callable[[History], None]]] = [
     ("I10", a_cancelled_execution_was_called_again_after_the_answer),
     ("I10", a_cancelled_execution_ended_as_a_success),
     ("I10", a_cancel_that_came_too_late_had_an_effect),
+    ("I10", an_execution_was_asked_to_stop_that_never_started),
+    ("I10", an_end_was_told_that_never_came),
     ("I10", an_execution_was_cancelled_by_nobody),
     ("I11", a_fire_time_was_skipped),
     ("I12", an_execution_had_too_many_attempts),
