@@ -9,12 +9,14 @@ import pytest
 
 from tests.simulation.outage import TENANT, Engine, play, schedule
 from tests.support.postgres import Cluster
+from tocsin.domain.blackout import CalendarRange
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import HOUR, MINUTE, SECOND, Instant, format_instant, parse_instant
 from tocsin.domain.outcome import Outcome, Verdict
 from tocsin.domain.policy import Limit, Misfire, MisfirePolicy, Overlap, Policies, Retry
 from tocsin.failpoints import Failpoints
 from tocsin.store import misfires
+from tocsin.store.calendars import CalendarStore
 
 NOON = parse_instant("2031-05-05T12:00:00Z", "")
 UNTIL = NOON + 2 * MINUTE
@@ -62,6 +64,46 @@ def test_what_waits_because_its_own_policies_ask_for_that_is_not_missed_however_
         assert await fates(engine, job_id) == {"succeeded:schedule": len(TIMES)}
         waits = [row.started_at - row.due_at for row in await engine.ledger(job_id, TIMES)]  # type: ignore[operator]
         assert max(waits) > 5 * MINUTE
+
+    play(url, NOON, story)
+
+
+def test_what_waits_for_its_turn_under_collapse_is_not_missed_however_short_its_grace(url: str) -> None:
+    async def story(engine: Engine) -> None:
+        engine.calls.lasts = lambda _: 45 * SECOND
+        misfire = Misfire(MisfirePolicy.SKIP, grace=1)
+        job_id = await engine.define(EVERY_TEN, Policies(misfire=misfire, overlap=Overlap.COLLAPSE))
+        await engine.run_until_done()
+        ran = [row for row in await engine.ledger(job_id, TIMES) if row.state == "succeeded"]
+        assert [row.started_at - NOON for row in ran] == [10 * SECOND + n * 45 * SECOND for n in range(4)]  # type: ignore[operator]
+        assert await fates(engine, job_id) == {"succeeded:schedule": 4, "overlap": len(TIMES) - 4}
+
+    play(url, NOON, story)
+
+
+def test_what_a_calendar_holds_is_not_missed_while_it_does_but_afterwards_it_may_be(url: str) -> None:
+    ten_minutes = schedule(
+        every="10m",
+        ends_at=format_instant(NOON + 50 * MINUTE),
+        exclude={"calendars": ["shut"], "policy": "hold"},
+    )
+    times = [NOON + n * 10 * MINUTE for n in range(1, 6)]
+
+    async def story(engine: Engine) -> None:
+        shut = [(NOON + 5 * MINUTE, NOON + 19 * MINUTE), (NOON + 25 * MINUTE, NOON + 39 * MINUTE)]
+        await CalendarStore(engine.database).put(
+            TENANT, "shut", [CalendarRange(format_instant(start), format_instant(end)) for start, end in shut]
+        )
+        job_id = await engine.define(ten_minutes, Policies(misfire=SKIP))
+        await engine.run_until(NOON + 38 * MINUTE)
+        held = (await engine.ledger(job_id, times))[0]
+        assert (held.state, held.started_at) == ("succeeded", NOON + 19 * MINUTE)
+        await be_away(engine, NOON + 39 * MINUTE + 11 * SECOND)
+        await engine.run_until_done()
+        rows = await engine.ledger(job_id, times)
+        assert [row.reason or row.state for row in rows] == [
+            *("succeeded", "succeeded", "misfire_skipped", "succeeded", "succeeded")
+        ]
 
     play(url, NOON, story)
 
@@ -171,8 +213,10 @@ def test_what_runs_late_and_is_missed_again_gives_way_to_what_was_missed_after_i
     play(url, NOON, story)
 
 
-def test_catching_up_keeps_its_pace_and_is_not_too_old_for_that(url: str) -> None:
-    misfire = Misfire(MisfirePolicy.FIRE_ALL, lookback="10m", max=5, pace="5m", grace=30)
+@pytest.mark.parametrize("grace", [1, 30])
+def test_catching_up_keeps_its_pace_and_is_not_too_old_for_that(url: str, grace: int) -> None:
+    """Nor is what waits for its pace missed once more: its grace begins when its wait is over."""
+    misfire = Misfire(MisfirePolicy.FIRE_ALL, lookback="10m", max=5, pace="5m", grace=grace)
 
     async def story(engine: Engine) -> None:
         job_id = await engine.define(EVERY_TEN, Policies(misfire=misfire))

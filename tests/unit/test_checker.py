@@ -1,9 +1,9 @@
 """The checker of the fault runs must itself be trusted: it passes a good history and fails each bad one.
 
 The good history has a one-off, a one-off whose first worker was lost, one that failed once, one that was
-cancelled in time, one that was cancelled too late and one that was asked to stop, a recurring job, a refused and two unanswered
-creations. Each bad history is that one with a single fact changed, and names the promise that is thereby
-broken.
+cancelled in time, one that was cancelled too late and one that was asked to stop, a recurring job, a refused
+and two unanswered creations. Each bad history is that one with a single fact changed, and names the promise
+that is thereby broken.
 """
 
 from collections.abc import Callable
