@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "docker" / "compose.yml").read_text())
 DOCKERFILE = (DEPLOY / "docker" / "Dockerfile").read_text()
+ARCHIVE = "/var/lib/tocsin/archive"
 PLAIN = {"/healthz", "/readyz"}
 DRAIN = Settings().drain_timeout + 15
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
@@ -94,6 +95,26 @@ def test_the_image_has_what_every_extra_needs() -> None:
     for extra, needs in project["optional-dependencies"].items():
         names = {re.split(r"[\[<>=]", need)[0] for need in needs} - {"tocsin"}
         assert names <= pinned, (extra, names - pinned)
+
+
+def test_what_archives_or_reads_the_archive_can_write_to_a_temporary_directory_and_to_its_own() -> None:
+    """Roots are read-only: pieces of days and files of a bucket go through the temporary directory."""
+    for name in ("api", "engine"):
+        assert COMPOSE["services"][name]["read_only"]
+        mounts = COMPOSE["services"][name]["volumes"]
+        assert mounts == ["/tmp", f"archive:{ARCHIVE}"]
+        assert "archive" in COMPOSE["volumes"]
+    for name, pod in pods():
+        [container] = pod["containers"]
+        mounts = {one["mountPath"]: one["name"] for one in container.get("volumeMounts", ())}
+        volumes = {one["name"]: one for one in pod.get("volumes", ())}
+        assert "migrate" in name or "emptyDir" in volumes[mounts["/tmp"]]
+    assert f"install -d -o tocsin {ARCHIVE}" in DOCKERFILE
+    for file in UNITS:
+        service = unit(file)["Service"]
+        assert service["PrivateTmp"] == "true"
+        assert "migrate" in file.name or ARCHIVE.removeprefix("/var/lib/") in service["StateDirectory"].split()
+    assert f"#TOCSIN_ARCHIVE={ARCHIVE}\n" in (DEPLOY / "systemd" / "tocsin.env").read_text()
 
 
 def test_the_compose_file_migrates_first_and_lets_processes_drain() -> None:

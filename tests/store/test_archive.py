@@ -193,6 +193,40 @@ def test_while_nothing_can_be_written_nothing_is_dropped(url: str, tmp_path: Pat
     play(url, tmp_path, story)
 
 
+def test_a_node_without_room_for_a_piece_says_that_the_archive_fails(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(days: Days) -> None:
+        await days.fill(2, 50)
+        history = await days.stored()
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+        await days.archive()
+        assert days.telemetry.archive_failed._value.get() == 1
+        (row,) = await days.database.fetch("SELECT trouble, failures FROM archives")
+        assert (row["failures"], "temporary directory" in row["trouble"]) == (1, True)
+        monkeypatch.undo()
+        await days.tidy()
+        assert await days.archived() == history
+
+    play(url, tmp_path / "archive", story)
+
+
+def test_what_processes_left_behind_that_were_killed_is_removed_though_their_number_is_in_use_again(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container each process has the number that the one before it had."""
+    (tmp_path / f"tocsin-export-{os.getpid()}-left").mkdir()
+    (tmp_path / "tocsin-export-1-left").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def story(days: Days) -> None:
+        await days.fill(2, 50)
+        await days.archive()
+        assert list(tmp_path.glob("tocsin-export-*")) == []
+
+    play(url, tmp_path / "archive", story)
+
+
 def test_a_day_that_cannot_be_archived_keeps_no_other_waiting(url: str, tmp_path: Path) -> None:
     broken = []
 

@@ -9,10 +9,12 @@ wait, the shorter.
 What goes wrong is kept with the piece, for alerts and `tocsin doctor`, and tried again minutes later.
 """
 
+import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -140,8 +142,7 @@ class Archiver:
 
     async def _export(self, piece: Piece) -> Piece | None:
         """Make the file and put it under its name."""
-        folder = _scratch()
-        try:
+        with _scratch() as folder:
             file = folder / "piece.parquet"
             task = Export(
                 url=self._url,
@@ -161,8 +162,6 @@ class Archiver:
             if made.object is not None:
                 put = Put(place=self._place, seconds=_FILE_SECONDS, name=made.object, file=str(file))
                 await self._run(put, None)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
         await self._failpoints.reach("archive.put")
         if not await self._store.written(piece):
             return None
@@ -201,11 +200,29 @@ class Archiver:
             _log.info("archive.tidied", removed=len(objects))
 
 
-def _scratch() -> Path:
-    """A new folder for one piece. Those of processes that died are removed first."""
-    root = Path(tempfile.gettempdir())
-    for folder in root.glob(f"{_FOLDER}*"):
-        number = folder.name.removeprefix(_FOLDER).partition("-")[0]
-        if number.isdigit() and not Path(f"/proc/{number}").exists() and Path("/proc/self").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-"))
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """A new folder for one piece, locked while it is used. Those of processes that died, which hold no lock
+    any more, are removed first."""
+    with contextlib.ExitStack() as stack:
+        try:
+            for left in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+                with contextlib.suppress(OSError), _locked(left):
+                    shutil.rmtree(left, ignore_errors=True)
+            folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
+            stack.enter_context(_locked(folder))
+        except OSError as error:
+            raise Unavailable("the temporary directory cannot be written", why=str(error)) from error
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        yield folder
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Raises an OSError if another process has it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
