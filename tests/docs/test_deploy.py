@@ -113,7 +113,9 @@ def test_what_archives_or_reads_the_archive_can_write_to_a_temporary_directory_a
     for file in UNITS:
         service = unit(file)["Service"]
         assert service["PrivateTmp"] == "true"
-        assert "migrate" in file.name or ARCHIVE.removeprefix("/var/lib/") in service["StateDirectory"].split()
+        assert (
+            "migrate" in file.name or ARCHIVE.removeprefix("/var/lib/") in service["StateDirectory"].split()
+        )
     assert f"#TOCSIN_ARCHIVE={ARCHIVE}\n" in (DEPLOY / "systemd" / "tocsin.env").read_text()
 
 

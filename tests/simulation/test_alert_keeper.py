@@ -35,7 +35,7 @@ from tocsin.domain.limits import TenantLimits
 from tocsin.domain.outcome import SUCCEEDED, Outcome, Postponed, Verdict
 from tocsin.domain.policy import Policies, Retry
 from tocsin.scheduler.alert_keeper import AlertKeeper
-from tocsin.store import alert_courses
+from tocsin.store import alert_courses, alert_sources
 from tocsin.store.alert_courses import AlertCourses
 from tocsin.store.alert_sources import AlertSources
 from tocsin.store.alerts import AlertStore
@@ -240,6 +240,56 @@ def test_a_job_that_nobody_plans_did_not_run_and_neither_did_one_that_was_missed
     play(url, NOON, story)
 
 
+def test_what_was_skipped_for_other_reasons_hides_no_missed_fire(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alert_sources, "_MOST_READ", 5)
+
+    async def story(engine: Engine) -> None:
+        watched = Watched(engine)
+        await watched.begin()
+        missed = await engine.define(schedule(every="1d", ends_at=format_instant(NOON + DAY)))
+        busy = await engine.define(schedule(every="1d", ends_at=format_instant(NOON + DAY)))
+        for number in range(8):
+            job, reason = (missed, "misfire: too late") if number == 0 else (busy, "overlap: one still runs")
+            await engine.database.execute(
+                "INSERT INTO history (cell, job_id, fire_at, tenant_id, queue, priority, cause, state, due_at, run_at,"
+                " finished_at, attempt, reason)"
+                " VALUES (0, $1, $2, $3, 'default', 5, 'schedule', 'skipped', $2, $2, $2, 0, $4)",
+                job,
+                NOON - MINUTE + number * SECOND,
+                TENANT,
+                reason,
+            )
+        assert await watched.groups(DidNotRun()) == {job_text(missed)}
+
+    play(url, NOON, story)
+
+
+def test_what_waits_for_its_own_job_hides_nothing_that_waits_for_a_worker(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alert_sources, "_MOST_WAITING", 5)
+
+    async def story(engine: Engine) -> None:
+        watched = Watched(engine)
+        await watched.begin()
+        engine.away = {"claimer"}
+        for _ in range(8):
+            await engine.define(schedule(at=format_instant(NOON)), queue="mail")
+        await engine.run_until(NOON + MINUTE)
+        await engine.database.execute("UPDATE executions SET waits_for = 'slot'")
+        now = NOON + 5 * MINUTE
+        await engine.time.advance_to(now)
+        assert await watched.sources.waiting([TENANT], now, now) == []
+        await engine.define(schedule(at=format_instant(now)), queue="mail")
+        await engine.run_until(now + MINUTE)
+        (row,) = await watched.sources.waiting([TENANT], now + MINUTE, now + MINUTE)
+        assert (row["queue"], row["number"], row["oldest"]) == ("mail", 1, now)
+
+    play(url, NOON, story)
+
+
 def test_a_switch_beats_every_minute_while_fires_happen_and_stops_when_they_do_not(url: str) -> None:
     async def beats(watched: Watched, since: Instant) -> int:
         return await watched.engine.count("jobs", "queue = $1 AND created_at >= $2", QUEUE, since)
@@ -352,6 +402,24 @@ def test_a_host_that_executions_wait_for_is_named(url: str) -> None:
         engine.calls.answer = lambda _: SUCCEEDED
         await engine.run_until(NOON + 12 * MINUTE)
         assert await watched.groups(HostAtRest()) == set()
+
+    play(url, NOON, story)
+
+
+def test_a_backlog_hides_no_host_that_executions_wait_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alert_sources, "_MOST_WAITING", 5)
+
+    async def story(engine: Engine) -> None:
+        watched = Watched(engine)
+        await watched.begin()
+        engine.calls.answer = lambda _: Postponed(15 * SECOND)
+        await engine.define(schedule(at=format_instant(NOON)))
+        await engine.run_until(NOON + 11 * MINUTE)
+        engine.away = {"claimer"}
+        for _ in range(8):
+            await engine.define(schedule(at=format_instant(NOON + 11 * MINUTE)))
+        await engine.run_until(NOON + 11 * MINUTE + SECOND)
+        assert await watched.groups(HostAtRest()) == {"target.example"}
 
     play(url, NOON, story)
 

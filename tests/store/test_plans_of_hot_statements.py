@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -90,15 +90,15 @@ class Node(msgspec.Struct):
     condition: str
 
 
-async def plan_of(database: Database, package: str, name: str) -> list[Node]:
+async def plan_of(database: Database, package: str, name: str, given: str | None = None) -> list[Node]:
     """The steps of the plan that every execution of a statement gets on an engine connection."""
     text = (queue_statement(name) if package == QUEUE else named(package, name)).text
     text = text.replace("the_day", "history_default")
     parameters = max(int(number) for number in re.findall(r"\$(\d+)", text))
     async with database.connection() as connection:
         await connection.execute(f"PREPARE probe AS {text}")
-        nothing = ", ".join(["NULL"] * parameters)
-        rows = await connection.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE probe ({nothing})")
+        given = given or ", ".join(["NULL"] * parameters)
+        rows = await connection.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE probe ({given})")
         await connection.execute("DEALLOCATE probe")
     return list(_nodes(msgspec.json.decode(rows[0][0])[0]["Plan"]))
 
@@ -151,7 +151,23 @@ EXPECTED = {
     "missed_executions": (STORE, {"executions_pkey"}),
     "hold_late_jobs": (STORE, {JOB_KEY}),
     "decide_missed": (STORE, {"executions_pkey", JOB_KEY}),
+    "alert_dead_letters": (STORE, set()),
+    "alert_failures": (STORE, set()),
+    "alert_hosts": (STORE, {"executions_ready", JOB_KEY}),
+    "alert_lags": (STORE, set()),
+    "alert_missed": (STORE, set()),
+    "alert_unplanned": (STORE, {"jobs_to_plan"}),
+    "alert_waiting": (STORE, {"executions_ready"}),
 }
+OF_HISTORY = {
+    "alert_dead_letters": ("ARRAY[1], now(), NULL, 'alerts', 2000, 1, 100", {"history_dead_letters"}),
+    "alert_failures": (
+        "ARRAY[1], now(), 'alerts', 3, 2000, 100, 0",
+        {"history_dead_letters", "history_of_job"},
+    ),
+    "alert_missed": ("ARRAY[1], now(), 2000, 100", {"history_missed"}),
+}
+"""What they are asked, and which indexes of a day's history they go by."""
 BIG = ("executions", "jobs")
 
 
@@ -202,6 +218,31 @@ def test_a_hot_statement_goes_by_its_index_and_never_over_a_whole_table(
     for node in by_index:
         columns = [c for c in KEYS.get(node.index or "", ()) if c != "fire_at =" or name not in OF_WHOLE_JOBS]
         assert all(column in node.condition for column in columns), node
+
+
+@pytest.mark.parametrize("state", ["busy", "empty"])
+@pytest.mark.parametrize("name", OF_HISTORY)
+def test_a_look_of_an_alert_at_a_day_goes_by_the_index_of_what_is_rare(
+    request: pytest.FixtureRequest, name: str, state: str
+) -> None:
+    given, indexes = OF_HISTORY[name]
+    url = request.getfixturevalue(state)
+
+    async def scenario() -> tuple[list[Node], dict[str, str]]:
+        database = await open_database(url, name="test engine", size=1, pinned=True)
+        try:
+            rows = await database.fetch(
+                "SELECT inhrelid::regclass::text AS index, inhparent::regclass::text AS parent"
+                " FROM pg_inherits JOIN pg_class ON oid = inhparent AND relkind = 'I'"
+            )
+            return await plan_of(database, STORE, name, given), {row["index"]: row["parent"] for row in rows}
+        finally:
+            await database.close()
+
+    nodes, parents = asyncio.run(scenario())
+    tomorrow = f"history_{datetime.now(UTC) + timedelta(days=1):%Y%m%d}"
+    of_day = [node for node in nodes if node.table == tomorrow]
+    assert {parents.get(node.index or "") for node in of_day} == indexes, of_day
 
 
 def claim(queue: str, take: int, low_mark: int, until: int) -> tuple[Any, ...]:

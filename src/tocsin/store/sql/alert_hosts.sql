@@ -1,8 +1,9 @@
 -- Hosts and brokers that executions of tenants ($1) or, without $1, of all, have waited for since before $2:
--- how many wait, since when, and a job of them. The first $3 of a lane are read, and $4 told.
+-- how many wait, since when, and a job of them. Of a lane the first $3 are read that are due, and the next $3
+-- of those put off, so that no backlog hides them; $4 are told.
 -- Caller: AlertSources.hosts.
 -- Locks: nothing.
--- Index: executions_ready, one range per lane; jobs_pkey.
+-- Index: executions_ready, two ranges per lane; jobs_pkey or jobs_of_tenant.
 -- Zero rows: nobody waits for a host.
 SELECT l.tenant_id, h.host, count(*)::integer AS number, min(e.due_at) AS oldest,
        (array_agg(e.job_id ORDER BY e.due_at))[1] AS job_id
@@ -10,12 +11,19 @@ FROM lanes l
 JOIN tenants t ON t.id = l.tenant_id AND t.state = 'active'
 LEFT JOIN queues q ON q.tenant_id = l.tenant_id AND q.name = l.queue
 CROSS JOIN LATERAL (
-    SELECT e.job_id, e.due_at, e.waits_for FROM executions e
-    WHERE e.cell = $5 AND e.queue = l.queue AND e.priority = l.priority AND e.tenant_id = l.tenant_id
-      AND e.route = l.route AND e.claim_token IS NULL
-    ORDER BY e.run_at LIMIT $3
+    (SELECT e.job_id, e.due_at, e.waits_for FROM executions e
+     WHERE e.cell = $5 AND e.queue = l.queue AND e.priority = l.priority AND e.tenant_id = l.tenant_id
+       AND e.route = l.route AND e.claim_token IS NULL AND e.run_at <= tocsin_now()
+     ORDER BY e.run_at LIMIT $3)
+    UNION ALL
+    (SELECT e.job_id, e.due_at, e.waits_for FROM executions e
+     WHERE e.cell = $5 AND e.queue = l.queue AND e.priority = l.priority AND e.tenant_id = l.tenant_id
+       AND e.route = l.route AND e.claim_token IS NULL AND e.run_at > tocsin_now()
+     ORDER BY e.run_at LIMIT $3)
 ) AS e
-JOIN jobs j ON j.cell = $5 AND j.id = e.job_id
+CROSS JOIN LATERAL (
+    SELECT j.target FROM jobs j WHERE j.cell = $5 AND j.tenant_id = l.tenant_id AND j.id = e.job_id OFFSET 0
+) AS j
 CROSS JOIN LATERAL (
     SELECT coalesce(lower(substring(j.target ->> 'url' FROM '^[^:]+://(?:[^/?#]*@)?([^/?#]+)')),
                     j.target ->> 'address', 'connection ' || (j.target ->> 'connection'), l.route) AS host
