@@ -14,7 +14,7 @@ from tocsin.domain.errors import Conflict, NotFound
 from tocsin.domain.explain import Surroundings
 from tocsin.domain.ids import ExecutionKey, execution_text
 from tocsin.domain.instant import Instant
-from tocsin.domain.lifecycle import FINAL, CancelResult
+from tocsin.domain.lifecycle import LIVE, CancelResult
 from tocsin.domain.task_target import task_of
 from tocsin.store.repeats import Once, take_key
 from tocsin.store.statements import sql
@@ -109,7 +109,7 @@ class ExecutionStore:
             answer = await _called_off(session, key, reason)
             await pass_turns(session, CELL, [key.job_id])
             row = await _get(session, tenant_id, key)
-            if answer is None and before["state"] in FINAL:
+            if answer is None and before["state"] not in LIVE:
                 raise Conflict(f"cannot cancel an execution that is {row['state']}")
             return Cancellation(answer or CancelResult.REQUESTED, row)
 
