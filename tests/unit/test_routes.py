@@ -77,6 +77,24 @@ def test_a_worker_probes_only_lanes_whose_route_and_queue_it_serves() -> None:
     assert directory.lanes == [Lane("mail", 5, 1, "http")]
 
 
+def test_lanes_are_probed_in_the_order_of_the_index_in_whatever_order_they_became_known() -> None:
+    directory = Directory(["http"])
+    for queue, tenants in (("mail", [3, 1]), ("default", [2]), ("mail", [2])):
+        answer = {
+            "new_queues": [queue for _ in tenants], "new_priorities": [5 for _ in tenants], "new_tenants": tenants,
+            "new_routes": ["http" for _ in tenants], "new_from": "7",
+        }  # fmt: skip
+        assert directory.learn(answer)
+        directory.new_from = "8"
+    assert [(lane.queue, lane.tenant_id) for lane in directory.lanes] == [
+        ("default", 2),
+        ("mail", 1),
+        ("mail", 2),
+        ("mail", 3),
+    ]
+    assert directory.columns["tenant_ids"] == [2, 1, 2, 3]
+
+
 def test_a_route_with_an_owner_is_served_for_that_tenant_alone() -> None:
     directory = Directory(["http", "task:shop.send"], owners={"task:shop.send": 2})
     served = [lane for tenant in (1, 2) for route in ("http", "task:shop.send")

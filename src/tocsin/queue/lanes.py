@@ -8,6 +8,8 @@ this version knows cost nothing. The database says which lanes have something du
 
 from typing import NamedTuple
 
+import msgspec
+
 from tocsin.domain.instant import Instant
 
 
@@ -20,7 +22,7 @@ class Lane(NamedTuple):
     route: str
 
 
-class LaneView(NamedTuple):
+class LaneView(msgspec.Struct, frozen=True, gc=False):
     """A lane as the database showed it: its tenant's weight and limits, and when its next execution is
     due."""
 

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from tocsin.domain.instant import SECOND, Instant
 from tocsin.queue.claims import Claim
 from tocsin.queue.lanes import LaneView
@@ -85,7 +87,10 @@ class TenantCaps:
                 self._flows[claim.tenant_id].tokens -= 1
 
     def _with_defaults(self, view: LaneView) -> LaneView:
-        return view._replace(
+        if self._in_flight is None and self._fires_per_second is None:
+            return view
+        return replace(
+            view,
             in_flight=view.in_flight or self._in_flight,
             fires_per_second=view.fires_per_second or self._fires_per_second,
         )

@@ -73,10 +73,8 @@ class Directory:
 
     def views(self, answer: Mapping[str, Any]) -> tuple[dict[Lane, Instant], list[LaneView]]:
         """When lanes have their next execution; and those of them that may be served now."""
-        next_runs = {
-            self.lanes[place - 1]: run_at
-            for place, run_at in zip(answer["places"], answer["next_runs"], strict=True)
-        }
+        shown = [self.lanes[place - 1] for place in answer["places"]]
+        next_runs = dict(zip(shown, answer["next_runs"], strict=True))
         crowded = {self.lanes[place - 1] for place in answer["crowded"]}
         suspended = frozenset(answer["suspended"])
         paused = frozenset(zip(answer["paused_tenants"], answer["paused_queues"], strict=True))
@@ -93,8 +91,15 @@ class Directory:
         return next_runs, views
 
     def _set(self, lanes: list[Lane]) -> None:
-        self.lanes = sorted(lanes, key=_group)
-        self._known = frozenset(lanes)
+        """Lanes are in the order of the index, so that a probe finds in memory what the one before it read.
+        Those of a group share their strings: with strings of their own, twenty thousand lanes take a look
+        twice as long here."""
+        self.lanes = [
+            Lane(queue, priority, lane.tenant_id, route)
+            for (queue, priority, route), some in groupby(sorted(lanes, key=_place), key=_group)
+            for lane in some
+        ]
+        self._known = frozenset(self.lanes)
         self.columns = grouped(self.lanes)
 
 
@@ -115,6 +120,10 @@ def grouped(lanes: Sequence[Lane]) -> dict[str, list[Any]]:
 
 def _group(lane: Lane) -> tuple[str, int, str]:
     return lane.queue, lane.priority, lane.route
+
+
+def _place(lane: Lane) -> tuple[str, int, str, int]:
+    return *_group(lane), lane.tenant_id
 
 
 def lane_columns(lanes: Sequence[Lane]) -> dict[str, list[Any]]:

@@ -67,7 +67,7 @@ class LowMarks:
                 self._marks[lane] = min(run_at, self._marks[lane])
         self._stragglers = {}
         highest, marks = self._highest(now), self._marks
-        return [min(marks.get(lane, BOTTOM), highest) for lane in lanes]
+        return [mark if (mark := marks.get(lane, BOTTOM)) < highest else highest for lane in lanes]
 
     def lower(self, lane: Lane, to: Instant) -> None:
         """A transaction that began at `to` has committed rows of this lane: the next look enters there."""

@@ -2,18 +2,18 @@
 -- worker does not know yet. Asked about once a second, with the worker's lanes, their low marks in
 -- microseconds, and the transaction from which on lanes are new to the worker (`new_from`). Lanes that
 -- differ in their tenant only stand beside each other, from `firsts` to `lasts`: to ship twenty thousand
--- names takes as long as half of the probes. Answers with arrays: `places` of lanes with such an
--- execution, and when the first one runs; `crowded` those of them with as many as `crowd`; new lanes;
--- tenants that are suspended, or have limits that only a newer version can read; tenants that differ from
--- the rest; queues that are paused; and where the next look for new lanes begins. Instants are converted by
--- `date_part`, for the numerics of `extract` take a third as long as the probes; it is exact to the
--- microsecond until the year 2255.
+-- names takes as long as half of the probes. They are in the order of the index, which saves an eighth.
+-- Answers with arrays: `places` of lanes with such an execution, and when the first one runs; `crowded`
+-- those of them with as many as `crowd`; new lanes; tenants that are suspended, or have limits that only
+-- a newer version can read; tenants that differ from the rest; queues that are paused; and where the
+-- next look for new lanes begins. Instants are converted by `date_part`, for the numerics of `extract`
+-- take a third as long as the probes; it is exact to the microsecond until the year 2255.
 -- Caller: Looking._ask.
 -- Locks: nothing.
 -- Index: executions_ready, one range per lane, from its low mark until `far`; lanes_made and
 -- lanes_entered_made for new lanes.
 -- Zero rows: never, one row always.
-WITH found AS MATERIALIZED (
+WITH found AS (
     SELECT g.first + a.place - 1 AS place, n.run_at, n.number = :crowd AS crowded
     FROM unnest(:queues::text[], :priorities::smallint[], :routes::text[], :firsts::integer[], :lasts::integer[])
         AS g (queue, priority, route, first, last)
