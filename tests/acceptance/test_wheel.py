@@ -1,5 +1,7 @@
 """The wheel, in an environment with nothing but what it says it needs. Alone it is the client, tasks and
-their worker; with its extra `server` it contains the dashboard, and `tocsin serve` shows it."""
+their worker; with its extra `server` it contains the dashboard, and `tocsin serve` shows it.
+
+The environment is filled in two ways: from this one, by links, and by pip where an index is within reach."""
 
 import http.client
 import re
@@ -7,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import Distribution, PathDistribution, distribution
+from importlib.metadata import Distribution, PathDistribution, distribution, distributions
 from pathlib import Path
 
 import pytest
@@ -32,25 +34,38 @@ def greet(name: str) -> str:
 
 
 class Environment:
-    """A fresh virtual environment with a wheel that was just built, and the closure of what its metadata asks
-    for, without our sources."""
+    """A fresh virtual environment with a wheel that was just built, and what its metadata asks for, without
+    our sources."""
 
-    def __init__(self, directory: Path, wheel: Path, extra: str = "") -> None:
+    def __init__(self, directory: Path, wheel: Path, extra: str, *, from_index: bool) -> None:
         self.directory = directory
-        home = directory / f"venv{extra}"
+        home = directory / f"venv-{extra or 'small'}-{from_index}"
         _run(sys.executable, "-m", "venv", "--without-pip", str(home))
         self.python = home / "bin" / "python"
         self.command = home / "bin" / "tocsin"
-        install = ("install", "-q", "--no-deps", "--no-index", str(wheel))
-        _run(sys.executable, "-m", "pip", "--python", str(self.python), *install)
-        packages = next(home.glob("lib/python*/site-packages"))
-        ours = PathDistribution(next(packages.glob("tocsin-*.dist-info")))
-        self.needed = {canonicalize_name(one.name): one for one in _closure(ours, {extra})}
-        for one in self.needed.values():
+        self._packages = next(home.glob("lib/python*/site-packages"))
+        if from_index:
+            self._pip("install", "-q", f"{wheel}[{extra}]" if extra else str(wheel))
+        else:
+            self._pip("install", "-q", "--no-deps", "--no-index", str(wheel))
+            self._link_closure(extra)
+
+    @property
+    def needed(self) -> set[str]:
+        """Everything beside Tocsin itself."""
+        there = {canonicalize_name(one.name) for one in distributions(path=[str(self._packages)])}
+        return there - {"tocsin"}
+
+    def _pip(self, *words: str) -> None:
+        _run(sys.executable, "-m", "pip", "--python", str(self.python), *words)
+
+    def _link_closure(self, extra: str) -> None:
+        ours = PathDistribution(next(self._packages.glob("tocsin-*.dist-info")))
+        for one in _closure(ours, {extra}):
             for top in {
                 file.parts[0] for file in one.files or () if file.parts[0] not in ("..", "__pycache__")
             }:
-                (packages / top).symlink_to(one.locate_file(top))
+                (self._packages / top).symlink_to(one.locate_file(top))
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -92,20 +107,29 @@ def wheel(directory: Path) -> Path:
     return next(built.glob("*.whl"))
 
 
-@pytest.fixture(scope="module")
-def small(directory: Path, wheel: Path) -> Environment:
-    return Environment(directory, wheel)
+@pytest.fixture(scope="module", params=["linked", "from_index"])
+def from_index(request: pytest.FixtureRequest, directory: Path) -> bool:
+    wanted: bool = request.param == "from_index"
+    probe = ("download", "-q", "--no-deps", "-d", str(directory / "probe"), "msgspec")
+    if wanted and subprocess.run([sys.executable, "-m", "pip", *probe], check=False).returncode != 0:
+        pytest.skip("no package index is within reach")
+    return wanted
 
 
 @pytest.fixture(scope="module")
-def server(directory: Path, wheel: Path) -> Environment:
-    return Environment(directory, wheel, "server")
+def small(directory: Path, wheel: Path, from_index: bool) -> Environment:
+    return Environment(directory, wheel, "", from_index=from_index)
+
+
+@pytest.fixture(scope="module")
+def server(directory: Path, wheel: Path, from_index: bool) -> Environment:
+    return Environment(directory, wheel, "server", from_index=from_index)
 
 
 def test_alone_it_needs_two_packages_and_what_they_need(small: Environment) -> None:
     direct = {"httpx2", "msgspec"}
-    assert direct <= set(small.needed)
-    assert {"click", "asyncpg", "starlette", "uvicorn", "cryptography"} & set(small.needed) == set()
+    assert direct <= small.needed
+    assert {"click", "asyncpg", "starlette", "uvicorn", "cryptography"} & small.needed == set()
     everything = "import tocsin; [getattr(tocsin, name) for name in tocsin.__all__]; print(tocsin.__file__)"
     imported = small.run("-c", everything)
     assert imported.stdout.startswith(str(small.directory)), imported.stderr
@@ -131,10 +155,11 @@ def test_with_the_server_it_serves_the_dashboard_and_the_small_one_runs_a_task(
     directory: Path, server: Environment, small: Environment
 ) -> None:
     directory.joinpath("shop.py").write_text(SHOP)
-    port = free_port()
-    with Processes(directory) as processes:
+    home = server.python.parents[1]
+    port, data = free_port(), home / "data"
+    with Processes(home) as processes:
         process = processes.tocsin(
-            "serve", "serve", "--port", str(port), "--engines", "1", "--data-dir", str(directory / "data"), cwd=directory,
+            "serve", "serve", "--port", str(port), "--engines", "1", "--data-dir", str(data), cwd=directory,
         )  # fmt: skip
         process.command[0] = str(server.python)
         process.start()
@@ -146,7 +171,7 @@ def test_with_the_server_it_serves_the_dashboard_and_the_small_one_runs_a_task(
         assert "import" in _get(port, script[1])
         reach = {
             "url": f"http://127.0.0.1:{port}",
-            "api_key": (directory / "data/admin-key").read_text().strip(),
+            "api_key": (data / "admin-key").read_text().strip(),
         }
         worker = processes.tocsin("worker", "tasks", "serve", "shop:app", cwd=directory, **reach)
         worker.command[0] = str(small.python)
