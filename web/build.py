@@ -7,6 +7,7 @@ that a build that fails leaves the last good one. Needs nothing but the standard
 once per change of the sources.
 """
 
+import fcntl
 import gzip
 import json
 import os
@@ -101,14 +102,16 @@ def _install(node: list[str], needed: str) -> None:
     only."""
     installed = WEB / "node_modules" / ".package-lock.json"
     lock = WEB / "package-lock.json"
-    if (WEB / "node_modules" / needed).exists() and installed.stat().st_mtime >= lock.stat().st_mtime:
-        return
-    parts = ["--omit=dev"] if needed == "esbuild" else []
-    path = f"{Path(node[0]).parent}{os.pathsep}{os.environ['PATH']}"  # npm starts `node` by name
-    _run(
-        [*node[:1], os.path.realpath(node[1]), "ci", "--ignore-scripts", "--loglevel=error", *parts],
-        PATH=path,
-    )
+    with lock.open() as alone:
+        fcntl.flock(alone, fcntl.LOCK_EX)  # npm begins by removing what is there
+        if (WEB / "node_modules" / needed).exists() and installed.stat().st_mtime >= lock.stat().st_mtime:
+            return
+        parts = ["--omit=dev"] if needed == "esbuild" else []
+        path = f"{Path(node[0]).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # npm starts `node` by name
+        _run(
+            [*node[:1], os.path.realpath(node[1]), "ci", "--ignore-scripts", "--loglevel=error", *parts],
+            PATH=path,
+        )
 
 
 def _bundle() -> None:
