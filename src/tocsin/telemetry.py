@@ -139,6 +139,12 @@ class Telemetry:
             "How far the node's clock may be from the database's",
             registry=self.registry,
         )
+        self.disk_free = Gauge(
+            "tocsin_disk_free_ratio",
+            "Share of a disk that is free, by what is on it: database, temporary",
+            ["place"],
+            registry=self.registry,
+        )
         for state in FINAL:  # a series that begins with its first count has no increase to alert on
             self.finished.labels(state)
         self._started_before: tuple[Instant, float] | None = None

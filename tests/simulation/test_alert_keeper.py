@@ -16,6 +16,7 @@ from tocsin.domain.alert_rule import (
     DeadLetters,
     DeadMansSwitch,
     DidNotRun,
+    DiskTrouble,
     FailuresInARow,
     HostAtRest,
     LateFires,
@@ -481,6 +482,19 @@ def test_an_archive_that_fails_is_found_and_when_it_works_again_it_is_not(url: s
         for failures, groups in ((0, set()), (1, set()), (2, {"history"}), (0, set())):
             await engine.database.execute(failed, failures)
             assert await watched.groups(failing, fleet=True) == groups
+
+    play(url, NOON, story)
+
+
+def test_a_disk_with_little_room_is_told_with_its_node(url: str) -> None:
+    async def story(engine: Engine) -> None:
+        watched = Watched(engine)
+        await watched.begin()
+        full = "UPDATE nodes SET name = 'engine', expires_at = tocsin_now() + interval '1 h', stats = $1::text::jsonb"
+        for free, groups in ((0.5, set()), (0.04, {"engine/temporary"}), (0.5, set())):
+            stats = [["f", "gauge", "", [["tocsin_disk_free_ratio", {"place": "temporary"}, free]]]]
+            await engine.database.execute(full, msgspec.json.encode(stats).decode())
+            assert await watched.groups(DiskTrouble(), fleet=True) == groups
 
     play(url, NOON, story)
 

@@ -27,7 +27,7 @@ from tocsin.store import picture as pictures
 from tocsin.store.picture import PictureStore
 
 STATS = """[["s", "gauge", "", [["tocsin_worker_saturation", {}, %s], ["tocsin_clock_uncertainty_seconds", {}, %s],
- ["tocsin_leases_lost_total", {}, %s], ["tocsin_part_errors_total", {"part": "planner", "kind": "defect"}, %s]]]]"""
+ ["tocsin_leases_lost_total", {}, %s], ["tocsin_disk_free_ratio", {"place": "temporary"}, %s], ["tocsin_part_errors_total", {"part": "planner", "kind": "defect"}, %s]]]]"""
 NODE = (
     "INSERT INTO nodes (id, name, roles, version, schema, expires_at, routes, stats) VALUES (%s, '%s', %s, '%s', %s,"
     " tocsin_now() + interval '%s', '{http,noop}', '%s')"
@@ -38,10 +38,11 @@ NEWEST = "(SELECT max(number) FROM migrations)"
 
 def node(
     id_: int = 1, name: str = "engine", roles: str = ENGINE, version: str = "1", schema: str = NEWEST, lasts: str = "1 h",
-    saturation: float = 0.4, uncertain: float = 0.001, lost: int = 0, defects: int = 0,
+    saturation: float = 0.4, uncertain: float = 0.001, lost: int = 0,
+    free: float = 0.4, defects: int = 0,
 ) -> str:  # fmt: skip
     return NODE % (
-        id_, name, roles, version, schema, lasts, STATS % (saturation, uncertain, lost, defects)
+        id_, name, roles, version, schema, lasts, STATS % (saturation, uncertain, lost, free, defects)
     )  # fmt: skip
 
 
@@ -62,6 +63,7 @@ TOMORROW = "(tocsin_now() AT TIME ZONE 'UTC')::date + 1"
 SITUATIONS: dict[str, Sequence[str]] = {
     "no_scheduler": [node(roles="ARRAY['worker']"), OWNED],
     "no_worker": [node(roles="ARRAY['scheduler']"), OWNED],
+    "little_disk": [node(free=0.04), OWNED],
     "unowned_shards": [*HEALTHY, "UPDATE shards SET owner = NULL WHERE shard < 3"],
     "nothing_planned": [
         *HEALTHY,

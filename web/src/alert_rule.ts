@@ -53,6 +53,11 @@ export const KINDS: Record<string, Kind> = {
   },
   clock: { words: "the database's clock is set", settings: [WINDOW("15m")], ofFleet: true },
   partitions: { words: "a table has no room for tomorrow", settings: [], ofFleet: true },
+  disk: {
+    words: "a disk is nearly full",
+    settings: [["free", "less free than", "0.1"]],
+    ofFleet: true,
+  },
   archive_failing: {
     words: "old days cannot be archived",
     settings: [["at_least", "failures in a row", "3"]],

@@ -37,7 +37,7 @@ export interface AlertChannels {
 }
 
 export interface AlertRule {
-  watch: DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | ArchiveFailing | LeaseChurn | DeadMansSwitch;
+  watch: DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | DiskTrouble | ArchiveFailing | LeaseChurn | DeadMansSwitch;
   channels: Array<string>;
   scope: "fleet" | "tenant";
   lasting: string | number;
@@ -47,7 +47,7 @@ export interface AlertRule {
 }
 
 export interface AlertRuleView {
-  watch: DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | ArchiveFailing | LeaseChurn | DeadMansSwitch;
+  watch: DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | DiskTrouble | ArchiveFailing | LeaseChurn | DeadMansSwitch;
   channels: Array<string>;
   scope: "fleet" | "tenant";
   lasting: string | number;
@@ -492,6 +492,11 @@ export interface DidNotRun {
   kind: "did_not_run";
   grace: string | number;
   window: string | number;
+}
+
+export interface DiskTrouble {
+  kind: "disk";
+  free: number;
 }
 
 export interface Disowned {
@@ -1700,6 +1705,7 @@ export interface TaskSettlement {
   reason: string | null;
   retry_after_ms: number | null;
   logs: Array<LogLine>;
+  stray: boolean;
 }
 
 export interface TaskTarget {

@@ -13,7 +13,7 @@ from tocsin.domain.alert_channel import KINDS
 
 _WATCHES: Final = (
     "dead_letters", "failures_in_a_row", "did_not_run", "lag", "unserved", "queue_paused", "host_at_rest",
-    "pending_jobs", "clock", "partitions", "archive_failing", "lease_churn", "dead_mans_switch",
+    "pending_jobs", "clock", "partitions", "disk", "archive_failing", "lease_churn", "dead_mans_switch",
 )  # fmt: skip
 _QUIET: Final = re.compile(r"(\d\d:\d\d)-(\d\d:\d\d)(?:@(\S+))?")
 

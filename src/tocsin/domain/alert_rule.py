@@ -118,6 +118,14 @@ class PartitionTrouble(_Watch, frozen=True, tag="partitions"):
     of_fleet: ClassVar[bool] = True
 
 
+class DiskTrouble(_Watch, frozen=True, tag="disk"):
+    """Less than this share of a disk is free that a node writes to: the embedded database's, or the temporary
+    files'."""
+
+    of_fleet: ClassVar[bool] = True
+    free: Annotated[float, between(0.01, 0.5)] = 0.1
+
+
 class ArchiveFailing(_Watch, frozen=True, tag="archive_failing"):
     """A part of an old day could not be archived so often in a row: nothing is dropped meanwhile."""
 
@@ -150,6 +158,7 @@ Watch = (
     | PendingJobs
     | ClockTrouble
     | PartitionTrouble
+    | DiskTrouble
     | ArchiveFailing
     | LeaseChurn
     | DeadMansSwitch
@@ -226,6 +235,7 @@ def _numbers(watch: Watch) -> dict[str, tuple[float, float]]:
         "at_least": (1, MAX_COUNT),
         "number": (2, MAX_NUMBER),
         "times": (1, 1000),
+        "free": (0.01, 0.5),
         "share": (0.5, 0.9999) if isinstance(watch, LateFires) else (0.1, 1),
     }
     return {name: bounds for name, bounds in known.items() if hasattr(watch, name)}

@@ -392,10 +392,16 @@ def unused_slots(picture: Picture) -> Iterator[Finding]:
 
 def little_disk(picture: Picture) -> Iterator[Finding]:
     free = picture.database.disk_free
-    if free is not None and free < _LITTLE_DISK:
+    evidence = (
+        [f"{free:.0%} of the embedded database's is free"] if free is not None and free < _LITTLE_DISK else []
+    )
+    for node in picture.live():
+        for place, share in node.disks.items():
+            if share < _LITTLE_DISK and (free is None or place != "database"):
+                evidence.append(f"{node.name}: {share:.0%} of the disk of its {place} files is free")
+    if evidence:
         yield Finding(
-            "little_disk", "soon", "The disk of the embedded database is nearly full.",
-            [f"{free:.0%} of it is free"], "make room, or lower TOCSIN_HISTORY_DAYS",
+            "little_disk", "soon", "A disk is nearly full.", evidence[:_SHOWN], "make room, or lower TOCSIN_HISTORY_DAYS",
         )  # fmt: skip
 
 

@@ -23,6 +23,8 @@ class NodeSeen(msgspec.Struct, frozen=True, kw_only=True):
     routes: Sequence[str] = ()
     saturation: float | None = None
     clock_uncertainty: float = 0.0
+    disks: Mapping[str, float] = {}
+    """The free shares of its disks, by what is on them."""
     leases_lost: int = 0
     defects: Sequence[str] = ()
     """Background parts that failed by a defect."""

@@ -14,6 +14,7 @@ from tocsin.background import Background
 from tocsin.db.migrations import overtaken
 from tocsin.domain.errors import Refused, Unavailable
 from tocsin.roles.api import ApiRole, make_api
+from tocsin.roles.disks import free_shares
 from tocsin.roles.engine import make_worker, scheduler_loops
 from tocsin.roles.joining import Membership, join, register
 from tocsin.roles.process import Process, TaskHost
@@ -112,6 +113,8 @@ class Node:
         """What a heartbeat learned. A schema that this build cannot work on ends the process, in order."""
         self.process.telemetry.note_pace(renewal.now)
         self.process.telemetry.clock_uncertainty.set(self.process.clock.uncertainty)
+        for place, free in free_shares(self.process.settings):
+            self.process.telemetry.disk_free.labels(place).set(free)
         for part in limited:
             part.heard(renewal)
         if renewal.overtaken_by is not None and not self._stop.is_set():

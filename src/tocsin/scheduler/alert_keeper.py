@@ -19,6 +19,7 @@ from tocsin.domain.alert_rule import (
     ArchiveFailing,
     ClockTrouble,
     DeadMansSwitch,
+    DiskTrouble,
     LeaseChurn,
     PartitionTrouble,
     PendingJobs,
@@ -129,7 +130,7 @@ class AlertKeeper:
                 return self._clock_trouble(watch)
             case LeaseChurn():
                 return await self._churn(watch, now)
-            case PendingJobs() | PartitionTrouble() | ArchiveFailing():
+            case PendingJobs() | PartitionTrouble() | DiskTrouble() | ArchiveFailing():
                 key = (watch, None if tenants is None else tuple(tenants))
                 at, found = self._slow.get(key, (now - DAY, []))
                 if abs(now - at) >= _SLOW:

@@ -16,6 +16,7 @@ from tocsin.domain.alert_rule import (
     ArchiveFailing,
     DeadLetters,
     DidNotRun,
+    DiskTrouble,
     FailuresInARow,
     HostAtRest,
     LateFires,
@@ -40,6 +41,7 @@ from tocsin.domain.instant import (
 )
 from tocsin.domain.limits import TenantLimits
 from tocsin.domain.tally import FLEET, FLEET_STEP, TENANT_STEP, within
+from tocsin.store.picture import samples
 from tocsin.store.statements import sql
 from tocsin.store.tenants import TenantStore, readable
 
@@ -81,8 +83,8 @@ class AlertSources:
                 return await self.hosts(watch, tenants, now)
             case PendingJobs():
                 return await self.pending(watch, tenants)
-            case PartitionTrouble() | ArchiveFailing():
-                return await self._days(watch, now)
+            case PartitionTrouble() | ArchiveFailing() | DiskTrouble():
+                return await self._room(watch, now)
         return []
 
     async def dead_letters(self, watch: DeadLetters, tenants: Tenants, now: Instant) -> list[Found]:
@@ -278,8 +280,16 @@ class AlertSources:
                 )
         return found
 
-    async def _days(self, watch: PartitionTrouble | ArchiveFailing, now: Instant) -> list[Found]:
-        return await (self.unarchived(watch) if isinstance(watch, ArchiveFailing) else self.partitions(now))
+    async def _room(
+        self, watch: PartitionTrouble | ArchiveFailing | DiskTrouble, now: Instant
+    ) -> list[Found]:
+        match watch:
+            case PartitionTrouble():
+                return await self.partitions(now)
+            case ArchiveFailing():
+                return await self.unarchived(watch)
+            case DiskTrouble():
+                return await self.disks(watch)
 
     async def partitions(self, now: Instant) -> list[Found]:
         """Tables without a partition for tomorrow, or with rows where no day is."""
@@ -296,6 +306,19 @@ class AlertSources:
             if row["strays"]:
                 words = f"rows of {table} lie in its default partition"
                 found.append((FLEET, Finding(f"{table}/strays", words, {"table": table})))
+        return found
+
+    async def disks(self, watch: DiskTrouble) -> list[Found]:
+        """Disks of live nodes with little room, as their heartbeats told."""
+        rows = await self._database.fetch("SELECT name, stats FROM nodes WHERE expires_at > tocsin_now()")
+        found = []
+        for row in rows:
+            for sample, labels, free in samples(row["stats"]):
+                if sample == "tocsin_disk_free_ratio" and free < watch.free:
+                    place = labels["place"]
+                    words = f"{row['name']} has {free:.1%} of the disk left that its {place} files are on"
+                    detail = {"node": row["name"], "place": place, "free": round(free, 3)}
+                    found.append((FLEET, Finding(f"{row['name']}/{place}", words, detail)))
         return found
 
     async def unarchived(self, watch: ArchiveFailing) -> list[Found]:

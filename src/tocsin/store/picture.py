@@ -120,10 +120,10 @@ def _database(
 
 
 def _node(row: Any, now: Instant) -> NodeSeen:
-    samples = list(_samples(row["stats"]))
+    said = list(samples(row["stats"]))
 
     def one(name: str) -> float | None:
-        return next((value for sample, _, value in samples if sample == name), None)
+        return next((value for sample, _, value in said if sample == name), None)
 
     return NodeSeen(
         name=row["name"],
@@ -137,16 +137,19 @@ def _node(row: Any, now: Instant) -> NodeSeen:
         routes=row["routes"],
         saturation=one("tocsin_worker_saturation"),
         clock_uncertainty=one("tocsin_clock_uncertainty_seconds") or 0.0,
+        disks={
+            labels["place"]: value for sample, labels, value in said if sample == "tocsin_disk_free_ratio"
+        },
         leases_lost=round(one("tocsin_leases_lost_total") or 0),
         defects=sorted(
             labels["part"]
-            for sample, labels, value in samples
+            for sample, labels, value in said
             if sample == "tocsin_part_errors_total" and labels.get("kind") == "defect" and value
         ),
     )
 
 
-def _samples(stats: str) -> Iterator[tuple[str, dict[str, str], float]]:
+def samples(stats: str) -> Iterator[tuple[str, dict[str, str], float]]:
     """What a node counted, as its heartbeat sent it; nothing before the first."""
     families = msgspec.json.decode(stats)
     for family in families if isinstance(families, list) else ():

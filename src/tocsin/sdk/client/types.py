@@ -49,7 +49,7 @@ class AlertChannels(TypedDict):
 class AlertRule(TypedDict):
     """What to watch, and how to tell of it."""
 
-    watch: "DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | ArchiveFailing | LeaseChurn | DeadMansSwitch"
+    watch: "DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | DiskTrouble | ArchiveFailing | LeaseChurn | DeadMansSwitch"
     channels: "list[str]"
     scope: "NotRequired[Literal['fleet', 'tenant']]"
     lasting: "NotRequired[str | float]"
@@ -61,7 +61,7 @@ class AlertRule(TypedDict):
 class AlertRuleView(TypedDict):
     """A rule. `beat_at` is the minute of a dead man's switch's latest beat, `withheld` why there is none now."""
 
-    watch: "DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | ArchiveFailing | LeaseChurn | DeadMansSwitch"
+    watch: "DeadLetters | FailuresInARow | DidNotRun | LateFires | Unserved | PausedQueue | HostAtRest | PendingJobs | ClockTrouble | PartitionTrouble | DiskTrouble | ArchiveFailing | LeaseChurn | DeadMansSwitch"
     channels: "list[str]"
     scope: "NotRequired[Literal['fleet', 'tenant']]"
     lasting: "NotRequired[str | float]"
@@ -594,6 +594,13 @@ class DidNotRun(TypedDict):
     kind: "Literal['did_not_run']"
     grace: "NotRequired[str | float]"
     window: "NotRequired[str | float]"
+
+
+class DiskTrouble(TypedDict):
+    """Less than this share of a disk is free that a node writes to: the embedded database's, or the temporary files'."""
+
+    kind: "Literal['disk']"
+    free: "NotRequired[float]"
 
 
 class Disowned(TypedDict):
