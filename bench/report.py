@@ -28,7 +28,7 @@ SECTIONS: Mapping[str, str] = {
     "i": "HTTP fires",
     "j": "Failover",
     "k": "Tasks: functions in workers of users",
-    "l": "Messages to brokers",
+    "l": "Messages, gRPC calls and scripts",
 }
 
 
