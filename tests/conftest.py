@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.support.broker_faults import PROPERTY, table
 from tests.support.postgres import Cluster, temporary_directory
 
 # Tests start hundreds of processes. Without kept bytecode each of them compiles the whole of Tocsin again.
@@ -64,7 +65,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _tell_brokers(reporter: Any) -> None:
-    """Which kinds of brokers passed tests, and which were skipped for want of a server."""
+    """Which kinds of brokers passed tests, which were skipped, and what the faults of brokers cost."""
     if not reporter:
         return
     words = []
@@ -76,3 +77,12 @@ def _tell_brokers(reporter: Any) -> None:
         words += [f"{said}: {', '.join(kinds)}"] if kinds else []
     if words:
         print(f"brokers {'; '.join(words)}")
+    rows = [
+        value
+        for reports in reporter.stats.values()
+        for report in reports
+        for name, value in getattr(report, "user_properties", ())
+        if name == PROPERTY and report.when == "call"
+    ]
+    if rows:
+        print(table(rows))

@@ -120,6 +120,16 @@ class Nats(Server):
         return binary("nats-server"), *place, "-js", "-sd", str(self.directory)
 
 
+class NatsNode(Nats):
+    """One node of a cluster, whose streams are on several of them."""
+
+    def __init__(self, number: int, ports: Sequence[int]) -> None:
+        """The ports are those on which all nodes find each other."""
+        routes = ",".join(f"nats://127.0.0.1:{port}" for port in ports)
+        place = ("--cluster_name", "tests", "--cluster", f"nats://127.0.0.1:{ports[number - 1]}")
+        super().__init__("--server_name", f"node-{number}", *place, "--routes", routes)
+
+
 class Redis(Server):
     """redis-server that writes each entry to disk before it answers."""
 

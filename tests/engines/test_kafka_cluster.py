@@ -1,7 +1,6 @@
 """A Kafka of three nodes loses leaders under load. A minute, a gigabyte of memory: TEST_BROKER_CLUSTERS=1."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,13 +9,20 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from tests.engines.brokers import KafkaKind
+from tests.engines.load import Load
 from tests.engines.servers import CLUSTERS, Kafka
+from tests.support.broker_faults import Note, counted
 from tests.support.processes import free_port
+from tocsin.domain.connection import Connection
 from tocsin.targets.message.caller import Known
 
-pytestmark = pytest.mark.skipif(not CLUSTERS, reason="slow: set TEST_BROKER_CLUSTERS=1")
 KIND = KafkaKind()
+pytestmark = [
+    pytest.mark.skipif(not CLUSTERS, reason="slow: set TEST_BROKER_CLUSTERS=1"),
+    pytest.mark.parametrize("kind", [KIND], ids=["kafka_cluster"]),
+]
 NODES = (1, 2, 3)
+KILLS = 3
 
 
 @pytest.fixture
@@ -29,34 +35,30 @@ def nodes() -> Iterator[dict[int, Kafka]]:
         node.stop()
 
 
-def test_leaders_are_killed_under_load_and_every_message_is_there_once(nodes: dict[int, Kafka]) -> None:
-    async def scenario() -> tuple[int, list[Any]]:
-        await KIND.make_stream(nodes[1], partitions=6, replicas=3, min_insync_replicas=2)
-        attempts = KIND.attempts(nodes[1], in_flight=200)
-        connection = attempts.book.known.connection
-        everyone = type(connection)("kafka", tuple(node.address for node in nodes.values()), in_flight=200)
+def test_leaders_are_killed_under_load_and_every_message_is_there_once(
+    kind: KafkaKind, nodes: dict[int, Kafka], record_property: Note
+) -> None:
+    async def scenario() -> tuple[Load, list[Any]]:
+        await kind.make_stream(nodes[1], partitions=6, replicas=3, min_insync_replicas=2)
+        attempts = kind.attempts(nodes[1])
+        everyone = Connection("kafka", tuple(node.address for node in nodes.values()), in_flight=200)
         attempts.book.known = Known(everyone, 2)
-        calls: list[asyncio.Task[int]] = []
-        for _ in range(3):
+        load = Load(attempts, lambda number: kind.target(number, key=f"k{number % 50}"))
+        for _ in range(KILLS):
             victim = nodes[await _leader(nodes)]
-            for _ in range(40):
-                first = len(calls) + 1
-                calls += [
-                    asyncio.create_task(attempts.until_taken(KIND.target(n, key=f"k{n % 50}"), n))
-                    for n in range(first, first + 25)
-                ]
-                await asyncio.sleep(0.01)
+            await load.send(40)
             await asyncio.to_thread(victim.kill)
-            await asyncio.gather(*calls)
+            await load.go_on_until_taken()
             await asyncio.to_thread(victim.start)
             await _in_sync(nodes)
         await attempts.caller.close()
-        return len(calls), await KIND.received(nodes[1])
+        return load, await kind.received(nodes[1])
 
-    sent, messages = asyncio.run(scenario())
-    found = Counter(message.fields["idempotency-key"] for message in messages)
-    assert len(found) == sent, "lost"
-    assert set(found.values()) == {1}
+    load, messages = asyncio.run(scenario())
+    tally = counted(
+        record_property, "kafka, three nodes", "leader killed", KILLS, load.sent, messages, load.longest_wait
+    )
+    assert (tally.lost, tally.duplicates) == (0, 0)
 
 
 async def _partitions(nodes: dict[int, Kafka]) -> list[Any]:

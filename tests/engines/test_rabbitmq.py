@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import json
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from tests.engines.brokers import PASSWORD, RabbitKind
 from tests.engines.servers import KILLS, Rabbit
+from tests.support.broker_faults import Note, counted
 from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.message_target import RabbitTarget
 from tocsin.domain.outcome import Outcome, Verdict
@@ -134,7 +134,7 @@ def test_a_broker_that_hangs_costs_a_timeout_and_the_retry_has_the_same_identity
     assert len({message.fields["idempotency-key"] for message in second}) == 1
 
 
-def test_killed_under_load_it_loses_nothing(kind: RabbitKind, server: Rabbit) -> None:
+def test_killed_under_load_it_loses_nothing(kind: RabbitKind, server: Rabbit, record_property: Note) -> None:
     async def scenario() -> tuple[Any, int, list[Any]]:
         await kind.make_stream(server)
         attempts = kind.attempts(server, in_flight=200)
@@ -164,8 +164,7 @@ def test_killed_under_load_it_loses_nothing(kind: RabbitKind, server: Rabbit) ->
     assert isinstance(away, Outcome)
     assert (away.verdict, away.failure) == (Verdict.FAILED, NETWORK)
     assert "127.0.0.1" not in (away.error or "")
-    found = Counter(message.fields["idempotency-key"] for message in messages)
-    assert len(found) == sent, "lost"
+    assert counted(record_property, kind.name, "killed", KILLS, sent, messages).lost == 0
 
 
 def _sent(
