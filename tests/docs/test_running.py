@@ -91,7 +91,9 @@ def checkout() -> Iterator[Checkout]:
     (directory / "examples").symlink_to(ROOT / "examples")
     port, sink_port = free_port(), free_port()
     with Processes(directory) as processes:
-        serve = processes.tocsin("serve", "serve", "--port", str(port), "--engines", "1", cwd=directory)
+        serve = processes.tocsin(
+            "serve", "serve", "--port", str(port), "--engines", "1", cwd=directory, scripts="on"
+        )
         sink = Process(
             "sink", ["bash", "-c", f"exec {SINK} {sink_port}"], {}, directory / "sink.log", directory
         )
@@ -244,6 +246,30 @@ def test_from_a_broker_to_a_message_that_arrives_as_the_guide_says(
             assert consumer.output().count("exec_") == 2
         finally:
             consumer.close()
+
+
+def test_from_a_grpc_server_to_a_call_that_it_gets_as_the_guide_says(checkout: Checkout) -> None:
+    start, call = shell_blocks((ROOT / "docs" / "guides" / "grpc.md").read_text())
+    port = free_port()
+    server = checkout.process("grpc", f"{start} {port}")
+    written = "examples/grpc/target.json"
+    try:
+        wait_for(lambda: "listening on" in server.output(), 20, "the server does not listen")
+        printed = checkout.run(call.replace(f"$(cat {written})", f"$(sed s/9010/{port}/ {written})"))
+        assert "Hello, world!" in printed
+        wait_for(lambda: server.output().count("Hello world fire_at = 20") == 2, 30, "no call")
+    finally:
+        server.close()
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_from_a_script_to_what_it_printed_as_the_guide_says(checkout: Checkout) -> None:
+    start, run, look = shell_blocks((ROOT / "docs" / "guides" / "scripts.md").read_text())
+    assert start == "TOCSIN_SCRIPTS=on tocsin serve"  # as the fixture does
+    assert "order 7 at 20" in checkout.run(run)
+    wait_for(lambda: "succeeded" in checkout.run(look), 30, "the script did not run")
+    (execution,) = json.loads(checkout.run(f"{look} --json"))["items"]
+    assert "order 7 at 20" in checkout.run(f"tocsin executions show {execution['id']}")
 
 
 @contextmanager
