@@ -157,13 +157,16 @@ class Kafka(Server):
     """A Kafka of one node, broker and controller in one process, with four listeners: plain, with a login, by
     TLS under the name `localhost`, and its own."""
 
-    def __init__(self, certificate: str = "", own_ports: Sequence[int] = (), number: int = 1) -> None:
-        """The certificate with its key; in a cluster, the ports of all nodes' own listeners."""
+    def __init__(
+        self, certificate: str = "", own_ports: Sequence[int] = (), number: int = 1, authority: str = ""
+    ) -> None:
+        """The certificate with its key, and the authority of clients' certificates; in a cluster, the ports
+        of all nodes' own listeners."""
         jars = Path(os.environ.get("TEST_KAFKA", ROOT / ".engines" / "kafka"))
         if not any(jars.glob("kafka_*.jar")) or shutil.which("java") is None:
             pytest.skip("no Kafka: `make engines` fetches it (needs java and mvn)")
         self._jars = f"{jars}/*"
-        self._certificate = certificate
+        self._certificate, self._authority = certificate, authority
         self.login_port, self.tls_port = free_port(), free_port()
         self._own_ports, self._number = own_ports or [free_port()], number
         super().__init__()
@@ -209,6 +212,7 @@ class Kafka(Server):
         own = f"127.0.0.1:{self._own_ports[self._number - 1]}"
         voters = [f"{number}@127.0.0.1:{port}" for number, port in enumerate(self._own_ports, 1)]
         (self.directory / "server.pem").write_text(self._certificate)
+        (self.directory / "clients.pem").write_text(self._authority)
         login = "org.apache.kafka.common.security"
         return {
             "process.roles": "broker,controller",
@@ -227,6 +231,9 @@ class Kafka(Server):
             "listener.name.login.scram-sha-256.sasl.jaas.config": f"{login}.scram.ScramLoginModule required;",
             "listener.name.tls.ssl.keystore.type": "PEM",
             "listener.name.tls.ssl.keystore.location": self.directory / "server.pem",
+            "listener.name.tls.ssl.client.auth": "required",
+            "listener.name.tls.ssl.truststore.type": "PEM",
+            "listener.name.tls.ssl.truststore.location": self.directory / "clients.pem",
             "log.dirs": self.directory / "messages",
             "log.cleaner.enable": "false",
             "broker.session.timeout.ms": 1000,  # for which a node that was killed is not let in again

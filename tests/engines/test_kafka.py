@@ -29,7 +29,7 @@ pytestmark = pytest.mark.parametrize("kind", [KIND], ids=["kafka"])
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Kafka]:
-    running = Kafka("".join(reversed(AUTHORITY.issue("localhost"))))
+    running = Kafka("".join(reversed(AUTHORITY.issue("localhost"))), authority=AUTHORITY.pem)
     yield running
     running.stop()
 
@@ -147,10 +147,11 @@ def test_a_user_is_let_in_by_the_right_password_only(
     assert outcome.error == error == "the broker did not let us in: the user or the password is wrong"
 
 
-def test_by_tls_the_name_must_be_the_certificates(kind: KafkaKind, server: Kafka, topic: str) -> None:
-    async def scenario(authority: str) -> Any:
-        tls = BrokerTls(ca=SecretRef("ca"))
-        attempts = kind.attempts(server, secrets={"ca": authority}, tls=tls)
+def test_by_tls_both_sides_show_their_certificates(kind: KafkaKind, server: Kafka, topic: str) -> None:
+    async def scenario(trusted: Authority, own: Authority | None) -> Any:
+        tls = BrokerTls(ca=SecretRef("ca"), client_certificate=None if own is None else SecretRef("own"))
+        secrets = {"ca": trusted.pem, "own": "".join((own or AUTHORITY).issue("tocsin"))}
+        attempts = kind.attempts(server, secrets=secrets, tls=tls)
         connection = msgspec.structs.replace(
             attempts.book.known.connection, addresses=(f"localhost:{server.tls_port}",)
         )
@@ -159,10 +160,13 @@ def test_by_tls_the_name_must_be_the_certificates(kind: KafkaKind, server: Kafka
         await attempts.caller.close()
         return outcome
 
-    assert asyncio.run(scenario(AUTHORITY.pem)).verdict is Verdict.SUCCEEDED
-    stranger = asyncio.run(scenario(Authority("stranger").pem))
-    assert stranger.verdict is Verdict.FAILED
-    assert "certificate" in stranger.error
+    stranger = Authority("stranger")
+    assert asyncio.run(scenario(AUTHORITY, AUTHORITY)).verdict is Verdict.SUCCEEDED
+    untrusted = asyncio.run(scenario(stranger, AUTHORITY))
+    assert untrusted.verdict is Verdict.FAILED
+    assert "certificate" in untrusted.error
+    for own in (None, stranger):
+        assert asyncio.run(scenario(AUTHORITY, own)).verdict is Verdict.FAILED
 
 
 def test_an_inner_address_is_refused_before_anything_is_sent(
