@@ -261,6 +261,31 @@ def test_a_pulse_tells_each_listener_of_its_tenant_once(api: InProcessApi) -> No
     assert second == {}
 
 
+def test_a_pulse_tells_of_an_operation_to_its_tenant_alone_and_once(api: InProcessApi) -> None:
+    stranger = api.new_key("write", tenant="stranger")
+    tenants = {row["name"]: row["id"] for row in api.fetch("SELECT name, id FROM tenants")}
+    own = api.post("/v1/operations", {"do": "pause", "of": "jobs", "where": {}}).json()["operation"]["id"]
+    pulse = Pulse(api.context.stats, api.context.operations, api.context.leases, api.context.clock)
+
+    async def beats() -> list[dict[int, list[int]]]:
+        pulse._listeners = {Listener(tenants["default"]), Listener(tenants["stranger"])}
+        found = [await pulse._operations_moved(await api.context.leases.now()) for _ in range(2)]
+        return [{tenant: [row["id"] for row in rows] for tenant, rows in told.items()} for told in found]
+
+    assert api.run(beats()) == [{tenants["default"]: [own]}, {}]
+    body = {"do": "pause", "of": "jobs", "where": {}}
+    theirs = api.post("/v1/operations", body, key=stranger).json()["operation"]["id"]
+    assert api.run(beats()) == [{tenants["stranger"]: [theirs]}, {}]
+
+    async def told_to_the_stranger() -> list[int]:
+        pulse._listeners, pulse._moved = {Listener(tenants["stranger"])}, {}
+        moved = await pulse._operations_moved(await api.context.leases.now())
+        assert moved.keys() == {tenants["stranger"]}
+        return [row["id"] for row in moved[tenants["stranger"]]]
+
+    assert api.run(told_to_the_stranger()) == [theirs]
+
+
 def test_a_defect_in_one_pulse_does_not_silence_those_who_listen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulse_module, "_EVERY", 0.0)
     looks = iter([KeyError("a row of a newer version"), Unavailable("away"), []])

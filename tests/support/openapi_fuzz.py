@@ -25,7 +25,7 @@ from tests.support.api import ADMIN_KEY, CONTRACT, RealApi
 from tests.support.openapi_cases import Known, choosing, meeting, teach_formats
 
 NOT_DRAWN: Final = {
-    "events_events": "a stream does not end by itself: see `test_stats`",
+    "events_events": "a stream does not end by itself: see `test_events`, and `test_stats` for whom it tells what",
     "session_create": "a login needs a ticket that was issued, or a key, and says so with 401: see `test_session`",
 }
 OPERATIONS: Final = {

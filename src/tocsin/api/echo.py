@@ -1,9 +1,9 @@
 """``/v1/echo``: a target to try things with. It answers what it received, or fails as it is told to.
 
-`status` is the answer's status, `delay` how many seconds it takes, `fail_first` how many attempts of an
-execution fail before one succeeds. It keeps nothing, needs no key and shows nothing that the caller did not
-send; it answers only where the operator switched it on, which `tocsin serve` does with its own database on a
-loopback address.
+`status`, from 400 to 599, is what it fails with, `delay` how many seconds it takes, `fail_first` how many
+attempts of an execution fail before one succeeds. It keeps nothing, needs no key and shows nothing that the
+caller did not send; it answers only where the operator switched it on, which `tocsin serve` does with its own
+database on a loopback address.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ async def echo(request: Request) -> Response:
         await asyncio.sleep(min(delay, _LONGEST_DELAY))
     attempt = request.headers.get("tocsin-attempt", "1")
     failing = fail_first is not None and attempt.isdigit() and int(attempt) <= fail_first
-    answer = int(status) if status is not None and 200 <= status <= 599 else 200
-    if failing or (answer >= 400 and fail_first is None):
-        return problem(answer if answer >= 400 else 503, f"the echo was told to fail attempt {attempt[:9]}")
+    failure = int(status) if status is not None and 400 <= status <= 599 else None
+    if failing or (failure is not None and fail_first is None):
+        return problem(failure or 503, f"the echo was told to fail attempt {attempt[:9]}")
     return Response(msgspec.json.encode(_received(request, body)), media_type="application/json")
 
 

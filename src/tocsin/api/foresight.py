@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from tocsin.clock import Clock
+from tocsin.db.patience import patient_for
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.forecast import Load, peaks
 from tocsin.domain.instant import DAY, MINUTE
@@ -49,7 +50,8 @@ class Foresight:
         if now < fresh_until:
             return day
         if tenant_id not in self._looks:
-            self._looks[tenant_id] = now + _PATIENCE_S, asyncio.create_task(self._look(tenant_id))
+            with patient_for(None):  # it outlives the request that began it
+                self._looks[tenant_id] = now + _PATIENCE_S, asyncio.create_task(self._look(tenant_id))
         patient_until, look = self._looks[tenant_id]
         if now < patient_until:
             await asyncio.wait((look,), timeout=patient_until - now)
