@@ -16,7 +16,7 @@ from tocsin.domain.lifecycle import State
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule, rule_of
 from tocsin.domain.shard import DEFAULT_SHARDS
-from tocsin.domain.target import NoopTarget
+from tocsin.domain.target import NoopTarget, Target
 from tocsin.queue.allotment import NO_DEFICITS, allot
 from tocsin.queue.claims import Again, Claim, Finish
 from tocsin.store.control.cancelling import Cancelling
@@ -33,6 +33,7 @@ LEASE_TTL = 10.0
 AHEAD: Span = 2 * SECOND
 RECORD = '{"number": 1, "verdict": "failed"}'
 _DEFAULT = Policies()
+_NOOP = NoopTarget()
 
 
 class Workshop:
@@ -57,12 +58,12 @@ class Workshop:
         """A planner's view of the jobs."""
         return PlanStore(self.database, node_id)
 
-    async def once(self, in_: Span = 0, policies: Policies = _DEFAULT, **fields: Any) -> ExecutionKey:
+    async def once(
+        self, in_: Span = 0, policies: Policies = _DEFAULT, target: Target = _NOOP, **fields: Any
+    ) -> ExecutionKey:
         """A one-off that is due `in_` from now."""
         now = self.time.now()
-        definition = Definition(
-            Schedule(at=format_instant(now + in_)), NoopTarget(), policies=policies, **fields
-        )
+        definition = Definition(Schedule(at=format_instant(now + in_)), target, policies=policies, **fields)
         job_id = new_job_id(now)
         await self.jobs.define([self._new(job_id, definition, now + in_)], now)
         return ExecutionKey(job_id, now + in_)

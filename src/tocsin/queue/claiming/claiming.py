@@ -21,8 +21,8 @@ from tocsin.queue.claiming.low_marks import LowMarks
 from tocsin.queue.claims import ON_TIME, Claim, LateReasons, in_lock_order, keys_of, mark_extended, without
 from tocsin.queue.holder import Holder
 from tocsin.queue.lanes import Lane
+from tocsin.queue.overtaken import unless_overtaken
 from tocsin.queue.slots.slots import NO_OFFER, Slots
-from tocsin.queue.starting.turns import unless_overtaken
 
 _CLAIM = named(__package__, "claim")
 _RECALL = named(__package__, "recall")

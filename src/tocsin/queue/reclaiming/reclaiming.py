@@ -14,7 +14,6 @@ from tocsin.db.turns import pass_turns
 from tocsin.domain.instant import Instant
 from tocsin.queue.claims import Finish, Overdue, Requeue, finish_columns
 from tocsin.queue.reclaiming.deadlines import DeadlineMark
-from tocsin.queue.starting.turns import solo_jobs
 
 _OVERDUE = named(__package__, "overdue")
 _REQUEUE = named(__package__, "requeue")
@@ -54,7 +53,8 @@ class Reclaiming:
                 await session.fetch(*_REQUEUE.given(cell=self._cell, **_requeue_columns(requeues)))
             if finishes:
                 await session.fetchrow(*_FINISH.given(cell=self._cell, **finish_columns(finishes)))
-                await pass_turns(session, self._cell, solo_jobs(finish.claim for finish in finishes))
+                solo = [finish.claim.job_id for finish in finishes if finish.claim.overlap is not None]
+                await pass_turns(session, self._cell, solo)
         return len(requeues), len(finishes)
 
     async def release_lost(self, limit: int) -> int:

@@ -13,16 +13,14 @@ If two workers grant the same turn at once, the unique index rejects the second;
 decides again.
 """
 
-import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, TypeVar
-from uuid import UUID
+from collections.abc import Sequence
+from typing import Final
 
 from tocsin.db.pool import Database, Session, UniqueViolation
 from tocsin.db.statements import named
-from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import Instant
-from tocsin.queue.claims import AnyClaim, Claim, Finish, finish_columns, keys_of, mark_started, without
+from tocsin.queue.claims import Claim, Finish, finish_columns, keys_of, mark_started, without
+from tocsin.queue.overtaken import unless_overtaken
 from tocsin.queue.slots.book import has_its_slot
 from tocsin.queue.slots.slots import Slots
 from tocsin.queue.starting.parking import LOOK_AGAIN, park
@@ -32,7 +30,6 @@ _CONTESTED_SHARE: Final = 1 / 8
 _BATCHES_WITHOUT_TRYING: Final = 8
 """If more than `_CONTESTED_SHARE` of a batch is contested, skip the optimistic statement for this many
 batches."""
-_TRIES_WHEN_OVERTAKEN: Final = 5
 _START_ALONE = named(__package__, "start_alone")
 _HOLD_JOBS = named(__package__, "hold_jobs")
 _HOLD_TURNS = named(__package__, "hold_turns")
@@ -40,7 +37,6 @@ _GRANT = named(__package__, "grant_turns")
 _REPLACE = named(__package__, "replace_older")
 _COLLAPSE = named(__package__, "collapse_waiting")
 _FINISH = named("tocsin.queue.settling", "finish")
-T = TypeVar("T")
 
 
 class Turns:
@@ -129,16 +125,3 @@ class Turns:
 def seated(claims: Sequence[Claim]) -> list[Claim]:
     """Without claims that have lost their slot again: it turned out meanwhile not to be the worker's."""
     return [claim for claim in claims if has_its_slot(claim)]
-
-
-def solo_jobs(claims: Iterable[AnyClaim]) -> list[UUID]:
-    """The jobs of these claims that must not overlap."""
-    return [claim.job_id for claim in claims if claim.overlap is not None]
-
-
-async def unless_overtaken(work: Callable[[], Awaitable[list[T]]]) -> list[T]:
-    """Do it, again if another worker took a turn that was free when we looked: the next look sees that."""
-    for _ in range(_TRIES_WHEN_OVERTAKEN):
-        with contextlib.suppress(UniqueViolation):
-            return await work()
-    raise Unavailable("other workers took the turns of jobs again and again")
