@@ -17,8 +17,9 @@ from tocsin.db.pool import Database, open_connection
 from tocsin.domain import stored_job
 from tocsin.domain.outcome import SUCCEEDED, Outcome
 from tocsin.domain.policy import Policies
+from tocsin.domain.schedule import Schedule
 from tocsin.domain.stored import reader
-from tocsin.domain.target import HttpTarget, NoopTarget
+from tocsin.domain.target import Target
 from tocsin.queue import work
 from tocsin.targets.assignment import Assignment
 
@@ -115,6 +116,14 @@ class PoliciesOfTomorrow(Policies, frozen=True, forbid_unknown_fields=True, omit
     gravity: float | None = None
 
 
+class ScheduleOfTomorrow(
+    Schedule, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename={"in_": "in"}
+):
+    """Schedules with one field more."""
+
+    lunar: str | None = None
+
+
 class Teleporter:
     """Calls the new kind."""
 
@@ -132,9 +141,11 @@ class Teleporter:
 @contextmanager
 def rules() -> Iterator[None]:
     """This process reads jobs as the next version does."""
-    target: Any = HttpTarget | NoopTarget | TeleportTarget
+    target: Any = Target | TeleportTarget
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(work, "read_target", reader(target, "target"))
+        for module in (stored_job, work):
+            patch.setattr(module, "read_target", reader(target, "target"))
+        patch.setattr(stored_job, "parse_schedule", reader(ScheduleOfTomorrow, "schedule"))
         patch.setattr(stored_job, "parse_policies", reader(PoliciesOfTomorrow, "policies"))
         _forget()
         yield
@@ -144,3 +155,4 @@ def rules() -> Iterator[None]:
 def _forget() -> None:
     work._read.cache_clear()
     stored_job.read_policies.cache_clear()
+    stored_job.read_schedule.cache_clear()

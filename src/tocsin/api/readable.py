@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import msgspec
 
 from tocsin.api.endpoint import Call
-from tocsin.domain.errors import OutcomeUnknown, Unavailable
+from tocsin.domain.errors import OutcomeUnknown, Unavailable, Unreadable
 
 
 @contextmanager
@@ -16,6 +16,9 @@ def readable(call: Call, what: str) -> Iterator[None]:
     which is made by now, all that can be said is that the answer is lost."""
     try:
         yield
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, Unreadable) as error:
+        why = (
+            error.detail if isinstance(error, Unreadable) else f"this version cannot read the {what}: {error}"
+        )
         family = Unavailable if call.trail is None else OutcomeUnknown
-        raise family(f"this version cannot read the {what}: {error}; a newer version wrote it") from None
+        raise family(f"{why}; a newer version wrote it") from None

@@ -16,6 +16,7 @@ from tocsin.api.wire.executions import state_of
 from tocsin.api.wire.pages import CursorInstant, Page
 from tocsin.api.wire.scalars import Name, Time, time_of
 from tocsin.api.wire.schedules import WrittenSchedule
+from tocsin.domain import stored_job
 from tocsin.domain.ids import ExecutionKey, ExecutionText, JobText, execution_text, job_text
 from tocsin.domain.instant import MILLISECOND, format_instant
 from tocsin.domain.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_DESCRIPTION, MAX_TAG, MAX_TAGS, Definition
@@ -233,7 +234,7 @@ def misfire_of(written: Misfire | MisfirePolicy) -> Misfire:
 
 def job_view(row: Any) -> Job:
     """A job from its row."""
-    policies = msgspec.json.decode(row["policies"], type=Policies)
+    policies = stored_job.parse_policies(row["policies"])
     return Job(
         id=job_text(row["id"]),
         name=row["name"],
@@ -242,8 +243,8 @@ def job_view(row: Any) -> Job:
         state=row["state"],
         state_reason=row["state_reason"],
         paused_until=time_of(row["paused_until"]),
-        schedule=msgspec.json.decode(row["schedule"], type=Schedule),
-        target=msgspec.json.decode(row["target"], type=Target),
+        schedule=stored_job.parse_schedule(row["schedule"]),
+        target=stored_job.read_target(row["target"]),
         queue=row["queue"],
         priority=row["priority"],
         tags=list(row["tags"]),
