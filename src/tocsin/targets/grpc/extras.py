@@ -9,4 +9,7 @@ MISSING = "this installation cannot call gRPC: install tocsin[grpc]"
 @lru_cache(maxsize=1)
 def grpc_is_installed() -> bool:
     """Whether the library is here."""
-    return all(find_spec(name) is not None for name in ("grpc", "google.protobuf", "grpc_reflection"))
+    # To look for a part of a package that is not there raises: so the package comes first.
+    return all(
+        find_spec(name) is not None for name in ("grpc", "google", "google.protobuf", "grpc_reflection")
+    )
