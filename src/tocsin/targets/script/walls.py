@@ -27,13 +27,15 @@ WALLS: Final = {
     "fork": "a bounded number of processes",
 }
 """What is tried, and what it means."""
+# Two files, of which each alone has room: the kernel bounds a file, but only /tmp bounds all of them.
 # The bound on processes is tried last: when it is reached, a shell can start nothing more.
 _PROBE: Final = rb"""
 has() { grep -q "^$1:[[:space:]]*$2\$" /proc/self/status; }
 [ "$(grep -c : /proc/net/dev)" = 1 ] && grep -q '^ *lo:' /proc/net/dev && echo network
 [ ! -e /etc/passwd ] && [ ! -e /root ] && [ ! -e /home ] && [ ! -e /var ] && echo files
 ! (: > /usr/tocsin) 2>/dev/null && ! (: > /tocsin) 2>/dev/null && : > /tmp/tocsin && echo read-only
-! head -c 2000000 /dev/zero 2>/dev/null > /tmp/tocsin && rm /tmp/tocsin && echo disk
+fill() { head -c 700000 /dev/zero 2>/dev/null > /tmp/$1; }
+! { fill tocsin && fill more; } && rm /tmp/tocsin /tmp/more && echo disk
 set -- /proc/[0-9]*; [ $# -lt 9 ] && [ $$ -lt 20 ] && echo processes
 has CapEff 0000000000000000 && has CapBnd 0000000000000000 && has NoNewPrivs 1 && echo privileges
 has Seccomp 2 && echo 'system calls'
