@@ -46,7 +46,6 @@ class Escape(msgspec.Struct, frozen=True):
     interpreter: str
     source: str
     harmless: bool = False
-    network: bool = False
 
 
 def _python(source: str, *, harmless: bool = False) -> Escape:
