@@ -432,6 +432,7 @@ export interface DatabaseView {
   max_connections: number;
   oldest_transaction_s: number | null;
   oldest_by: string | null;
+  transactions_a_second: number | null;
   migration: number;
   days_of_history: number;
   row_security: string | null;

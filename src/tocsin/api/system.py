@@ -19,6 +19,7 @@ from tocsin.domain.keys import Scope
 from tocsin.domain.standing import Standing
 
 _FRESH_S: Final = 10.0
+_REMEMBERED_S: Final = 120.0
 _LONG_TRANSACTION_S: Final = 300
 _CONNECTIONS_SHARE: Final = 0.8
 _MANY_DEAD: Final = 100_000
@@ -82,6 +83,7 @@ def _system(
             max_connections=health["max_connections"],
             oldest_transaction_s=health["oldest_s"],
             oldest_by=health["oldest_by"],
+            transactions_a_second=_rate(call, health["transactions"]),
             migration=health["migration"],
             days_of_history=health["days_of_history"],
             row_security=call.context.wall,
@@ -91,6 +93,16 @@ def _system(
         checks=[*_checks(health, nodes, shards, tables), _standby(standing)],
         settings=[wire.SettingView(one.name, one.value, one.default) for one in call.context.settings],
     )
+
+
+def _rate(call: Call, transactions: int) -> float | None:
+    """Transactions a second since the look before, if that is not long ago."""
+    context, moment = call.context, call.context.clock.monotonic()
+    before: tuple[float, int] | None = context.fresh.find("transactions", moment)
+    context.fresh.keep("transactions", moment, (moment, transactions), seconds=_REMEMBERED_S)
+    if before is None or moment <= before[0]:
+        return None
+    return round(max(0, transactions - before[1]) / (moment - before[0]), 1)
 
 
 def _checks(

@@ -38,6 +38,8 @@ class DatabaseView(msgspec.Struct, frozen=True, kw_only=True):
     max_connections: int
     oldest_transaction_s: float | None
     oldest_by: str | None
+    transactions_a_second: float | None
+    """Since this process was asked before; null the first time, and when that was long ago."""
     migration: int
     days_of_history: int
     row_security: str | None

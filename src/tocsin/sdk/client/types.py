@@ -518,6 +518,7 @@ class DatabaseView(TypedDict):
     max_connections: "int"
     oldest_transaction_s: "float | None"
     oldest_by: "str | None"
+    transactions_a_second: "float | None"
     migration: "int"
     days_of_history: "int"
     row_security: "str | None"

@@ -11,7 +11,8 @@ SELECT current_setting('server_version') AS version, pg_database_size(current_da
             FROM pg_stat_user_tables s WHERE s.schemaname = 'tocsin' ORDER BY 2 DESC LIMIT 12) AS t) AS tables,
        (SELECT count(*) FROM pg_inherits WHERE inhparent = 'history'::regclass)::integer AS days_of_history,
        (SELECT pg_relation_size('history_default') + pg_relation_size('audit_default')) AS stray_bytes,
-       (SELECT max(number) FROM migrations) AS migration
+       (SELECT max(number) FROM migrations) AS migration,
+       (SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()) AS transactions
 FROM (SELECT count(*)::integer AS connections,
              max(extract(epoch FROM clock_timestamp() - xact_start))::float8 AS oldest_s,
              (array_agg(application_name ORDER BY xact_start) FILTER (WHERE xact_start IS NOT NULL))[1] AS oldest_by
