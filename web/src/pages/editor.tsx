@@ -1,6 +1,7 @@
 /** Create and edit, with the consequence beside the form. */
 import { useEffect, useState } from "preact/hooks";
-import { get, patch, post, Refused } from "../api.ts";
+import { base, get, patch, post, Refused } from "../api.ts";
+import type { Entry } from "../crontab.ts";
 import {
   bodyOf,
   changesOf,
@@ -15,6 +16,7 @@ import {
 import { asCli, asCurl, Copy } from "../parts/copy.tsx";
 import { Diff } from "../parts/diff.tsx";
 import { Skeleton, Trouble } from "../parts/notices.tsx";
+import { pasted } from "../pasted.ts";
 import { address, go, param } from "../router.ts";
 import { session } from "../session.ts";
 import type { Job, TrialAnswer } from "../types.ts";
@@ -51,15 +53,24 @@ export function Editor({ id }: { id?: string }) {
   return <Form job={id ? job : null} copied={id ? null : job} />;
 }
 
-function begun(job: Job | null, copied: Job | null): Draft {
+function begun(job: Job | null, copied: Job | null, entry: Entry | null): Draft {
   if (job) return draftOf(job);
   if (copied) return { ...draftOf(copied), name: copied.name ? `${copied.name}-copy` : "" };
-  return { ...FRESH, url: session.value?.echo ? `${location.origin}/v1/echo` : "" };
+  if (entry) return { ...FRESH, ...entry.draft };
+  return { ...FRESH, url: session.value?.echo ? `${location.origin}${base}/v1/echo` : "" };
+}
+
+/** What was pasted is for one form. */
+function taken(): Entry | null {
+  const entry = pasted.peek();
+  pasted.value = null;
+  return entry;
 }
 
 function Form({ job: loaded, copied }: { job: Job | null; copied: Job | null }) {
   const [job, rebase] = useState(loaded);
-  const [draft, change] = useState<Draft>(() => begun(loaded, copied));
+  const [entry] = useState(taken);
+  const [draft, change] = useState<Draft>(() => begun(loaded, copied, entry));
   const [error, fail] = useState<Refused | null>(null);
   const [theirs, meet] = useState<Job | null>(null);
   const [tried, tell] = useState<Tried>(null);
@@ -93,6 +104,7 @@ function Form({ job: loaded, copied }: { job: Job | null; copied: Job | null }) 
       <h1>{job ? "Edit" : "New job"}</h1>
       <form class="editor" onSubmit={save}>
         <div class="card">
+          {entry && <Brought notes={entry.notes} />}
           <Field label="Name" problem={field === "name" ? error : null}>
             <input
               value={draft.name}
@@ -162,6 +174,18 @@ function Form({ job: loaded, copied }: { job: Job | null; copied: Job | null }) 
         <PreviewCard draft={draft} job={job} of={previewed} set={set} />
       </form>
     </>
+  );
+}
+
+/** That the form came from a crontab, and what did not come along. */
+function Brought({ notes }: { notes: string[] }) {
+  return (
+    <div class="warning">
+      From your crontab; nothing is created yet.
+      {notes.map((note) => (
+        <p key={note}>{note}</p>
+      ))}
+    </div>
   );
 }
 

@@ -1,8 +1,10 @@
 /** The first thing a newcomer sees: one filled form, one button, and a job that fires within seconds. */
 import { useState } from "preact/hooks";
 import { base, post, refresh } from "../api.ts";
-import { asCurl, Copy } from "../parts/copy.tsx";
+import { entryOf } from "../crontab.ts";
+import { asCli, asCurl, Copy } from "../parts/copy.tsx";
 import { attempt } from "../parts/dialog.tsx";
+import { pasted } from "../pasted.ts";
 import { address, go } from "../router.ts";
 import { mayWrite, session } from "../session.ts";
 import type { Job } from "../types.ts";
@@ -55,26 +57,96 @@ export function FirstRun() {
           preview.
         </li>
         <li>
-          From your crontab, to look at first: <code>crontab -l | tocsin import crontab --dry-run -</code>
+          <FromCrontab />
         </li>
         <li>
-          From code: the button's request <Copy curl={asCurl("POST", "/jobs", first)} />
+          <FromCode request={first} />
         </li>
       </ul>
     </section>
   );
 }
 
-/** For a job of the first run: offer to see what failing looks like. */
-export function LetItFail({ job }: { job: Job }) {
-  const target = job.target as { kind: string; url?: string };
-  if (
-    !mayWrite.value ||
-    !session.value?.echo ||
-    !target.url?.endsWith("/v1/echo") ||
-    job.name !== "first-job"
-  )
-    return null;
+/** A pasted line becomes the editor's form, which shows when it fires before anything is created. */
+function FromCrontab() {
+  const [text, change] = useState("");
+  const [none, tell] = useState(false);
+  const look = (event: Event) => {
+    event.preventDefault();
+    const entry = entryOf(text);
+    tell(!entry);
+    if (!entry) return;
+    pasted.value = entry;
+    go("/jobs/new");
+  };
+  return (
+    <form class="paste" onSubmit={look}>
+      <label>
+        From your crontab: paste a line
+        <textarea
+          rows={2}
+          spellcheck={false}
+          value={text}
+          placeholder="30 2 * * * curl -X POST https://…"
+          onInput={(event) => change(event.currentTarget.value)}
+        />
+      </label>
+      <button type="submit" disabled={!text.trim()}>
+        Preview
+      </button>
+      {none && (
+        <p class="problem" role="alert">
+          That has no entry of a crontab: five fields or @daily, then a command.
+        </p>
+      )}
+      <small>
+        All of it: <code>crontab -l | tocsin import crontab --dry-run -</code>
+      </small>
+    </form>
+  );
+}
+
+/** The request of the button for a program, with this installation's address. */
+function FromCode({ request }: { request: { name: string; schedule: { every: string }; target: unknown } }) {
+  const { name, schedule, target } = request;
+  const given = `schedule=${JSON.stringify(schedule)}, target=${JSON.stringify(target)}, name=${JSON.stringify(name)}`;
+  const python = `from tocsin import Client\n\nwith Client(${JSON.stringify(location.origin + base)}) as tocsin:\n    tocsin.jobs.create(${given})`;
+  const cli = asCli("jobs", "create", "--name", name, "--every", schedule.every, ...targetOptions(target));
+  return (
+    <>
+      From code: <Copy curl={asCurl("POST", "/jobs", request)} cli={cli} python={python} />
+    </>
+  );
+}
+
+const targetOptions = (target: unknown) => ["--target", JSON.stringify(target)];
+
+/** For the first job, when it works: see one fail, bring one along, or write one in a program. */
+export function Offers({ job }: { job: Job }) {
+  if (!mayWrite.value || job.name !== "first-job" || !job.schedule.every) return null;
+  return (
+    <section class="card offers">
+      <h2>It works. What next?</h2>
+      <ul>
+        {session.value?.echo && (
+          <li>
+            <LetItFail />
+          </li>
+        )}
+        <li>
+          <FromCrontab />
+        </li>
+        <li>
+          <FromCode
+            request={{ name: job.name, schedule: { every: String(job.schedule.every) }, target: job.target }}
+          />
+        </li>
+      </ul>
+    </section>
+  );
+}
+
+function LetItFail() {
   const fail = async () => {
     const body = {
       name: "failing-job",
@@ -89,12 +161,11 @@ export function LetItFail({ job }: { job: Job }) {
     if (made) go(`/jobs/${made.id}`);
   };
   return (
-    <p class="offer">
-      It works. Now{" "}
+    <>
       <button type="button" class="link" onClick={() => void fail()}>
-        let one fail
-      </button>{" "}
-      and see retries, a dead letter, and how to replay it.
-    </p>
+        Let one fail
+      </button>
+      , and see retries, a dead letter, and how to replay it.
+    </>
   );
 }

@@ -15,7 +15,7 @@ import { clock, count, day, dayOf, jobZone, moment, whole, zoneName } from "../t
 import type { AuditPage, BackfillPage, ExecutionPage, Job, Preview } from "../types.ts";
 import { Entries } from "./audit.tsx";
 import { ExecutionRows } from "./executions.tsx";
-import { LetItFail } from "./first_run.tsx";
+import { Offers } from "./first_run.tsx";
 import { Actions } from "./job_actions.tsx";
 import { Backfills } from "./job_backfills.tsx";
 import { CalendarTab } from "./job_calendar.tsx";
@@ -36,7 +36,7 @@ export function JobDetail({ id }: { id: string }) {
     coming.again();
   };
   return (
-    <Part of={job}>
+    <Part of={job} title="Job">
       {(data) => (
         <>
           <p class="crumbs">
@@ -49,7 +49,6 @@ export function JobDetail({ id }: { id: string }) {
             {mayWrite.value && <Actions job={data} again={again} />}
           </div>
           <Facts job={data} words={coming.data?.explanation ?? ""} />
-          <LetItFail job={data} />
           <div class="tabs" role="tablist">
             {TABS.map((name) => (
               <button
@@ -63,6 +62,7 @@ export function JobDetail({ id }: { id: string }) {
               </button>
             ))}
           </div>
+          {data.recent?.some((fire) => fire.state === "succeeded") && <Offers job={data} />}
           {tab === "runs" && <Runs job={data} />}
           {tab === "calendar" && <CalendarTab job={data} />}
           {tab === "upcoming" && (

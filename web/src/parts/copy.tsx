@@ -48,10 +48,18 @@ export function Copied({ text, name }: { text: string; name: string }) {
   );
 }
 
-export function Copy({ curl, cli }: { curl: string; cli?: string }) {
+interface CopyProps {
+  /** What it does, where that is not plain from the place. */
+  what?: string;
+  curl: string;
+  cli?: string | undefined;
+  python?: string;
+}
+
+export function Copy({ what, curl, cli, python }: CopyProps) {
   return (
     <span class="copy">
-      as{" "}
+      {what} as{" "}
       <button type="button" class="link" title={curl} onClick={() => void copy(curl)}>
         curl
       </button>
@@ -60,6 +68,14 @@ export function Copy({ curl, cli }: { curl: string; cli?: string }) {
           {" · "}
           <button type="button" class="link" title={cli} onClick={() => void copy(cli)}>
             CLI
+          </button>
+        </>
+      )}
+      {python && (
+        <>
+          {" · "}
+          <button type="button" class="link" title={python} onClick={() => void copy(python)}>
+            Python
           </button>
         </>
       )}
