@@ -5,9 +5,10 @@ import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import log_in, look, until
 from tests.browser.pictures import keep
@@ -239,3 +240,39 @@ def _backfill(api: RealApi, job: dict[str, Any], begin: datetime, end: datetime,
 
 def _square(page: Page, day: datetime) -> Locator:
     return page.locator(f'button.day[title^="{day:%Y-%m-%d}"]')
+
+
+def test_the_load_to_come_stands_under_the_lanes_on_their_axis(page: Page, served: Served) -> None:
+    api = served.tenant("loaded")
+    api.create(name="loading", schedule={"every": "1h"})
+    asked: list[dict[str, list[str]]] = []
+
+    def forecast(route: Route) -> None:
+        asked.append(parse_qs(urlsplit(route.request.url).query))
+        begin = datetime.fromisoformat(asked[-1]["from"][0])
+        at = [(begin + timedelta(minutes=n)).isoformat() for n in range(30)]
+        many = [1200 if n == 12 else 3 for n in range(30)]
+        empty = {
+            "one_offs": [0] * 30,
+            "peaks": [],
+            "free": [],
+            "capped": False,
+            "computed_at": None,
+            "age_s": 1,
+        }
+        route.fulfill(json={"step_s": 60, "at": at, "expected": many, "capacity": 1000, **empty})
+
+    log_in(page, served, api.key)
+    page.route("**/v1/forecast?*", forecast)
+    look(page, served, "/fires?queue=default")
+    strip = page.locator(".load-strip")
+    expect(strip).to_contain_text("at most 1,200 a minute")
+    expect(strip).to_contain_text("the fleet makes 1,000 calls at once")
+    assert asked[-1]["queue"] == ["default"]
+    lanes, load = (page.locator(f"{of} .plot svg").first.bounding_box() for of in (".lanes", ".load-strip"))
+    assert lanes is not None
+    assert load is not None
+    assert (load["x"], load["width"]) == (lanes["x"], lanes["width"])
+    page.get_by_label("name contains …").fill("load")
+    expect(page).to_have_url(re.compile("name=load"))
+    expect(strip).to_have_count(0)  # what is expected of some names nobody has summed up

@@ -13,12 +13,15 @@ import { GROUPINGS, rowsOf } from "../plots/groups.ts";
 import { useWidth } from "../plots/history.tsx";
 import type { Lane, Timeline } from "../plots/lane_types.ts";
 import { draw, LANE, nearest } from "../plots/lanes.ts";
+import { LoadStrip } from "../plots/load_strip.tsx";
 import { address, alter, param } from "../router.ts";
 import { clock, day, minute, now, tick, zoneName } from "../time.ts";
 import { type Chosen, Detail, fix } from "./fire_detail.tsx";
 import { Load } from "./load.tsx";
 
 const FILTERS = ["name", "state", "kind", "queue", "tag"];
+/** Filters that a forecast does not know. */
+const NOT_FORESEEN = FILTERS.filter((name) => name !== "queue");
 const HOUR = 3_600_000;
 const SPANS: Record<string, number> = { "5m": HOUR / 12, "15m": HOUR / 4, "1h": HOUR, "6h": 6 * HOUR, "24h": 24 * HOUR, "7d": 168 * HOUR }; // biome-ignore format: a table
 /** How much of the range lies in the past while it follows the clock. */
@@ -231,6 +234,9 @@ function Lanes({ timeline, from, to }: { timeline: Timeline; from: number; to: n
           )}
         </div>
       </div>
+      {width > 0 && !isNarrowed(NOT_FORESEEN) && (
+        <LoadStrip axis={axis} queue={param("queue") || undefined} />
+      )}
       {chosen && <Detail chosen={chosen} close={() => choose(null)} />}
     </>
   );
