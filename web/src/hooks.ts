@@ -26,12 +26,18 @@ export function useData<T>(
     last.current = Date.now();
     void refresh(path);
   }, [path, acting]);
+  /** Whether the server wants to be left alone for longer. */
+  const told = () => {
+    const { error } = store.peek();
+    return error?.problem.status === 429 && Date.now() < last.current + (error.retryAfter ?? 0) * 1000;
+  };
   const heard = news.value;
   useEffect(() => {
     const rarely = everyMs > POLL_MS && store.peek().error === null; // what failed is mended by news, too
     if (!live || path === null || rarely || !wanted.value || document.hidden) return;
     const wait = Math.max(0, last.current + SOONEST_MS - Date.now());
     const timer = setTimeout(() => {
+      if (told()) return;
       last.current = Date.now();
       void refresh(path);
     }, wait);
@@ -42,7 +48,7 @@ export function useData<T>(
     const often = Math.min(everyMs, POLL_MS);
     const timer = setInterval(() => {
       const due = Date.now() - last.current >= everyMs || (!connected.value && often === everyMs);
-      if (!document.hidden && wanted.value && (due || store.peek().error !== null)) {
+      if (!document.hidden && wanted.value && !told() && (due || store.peek().error !== null)) {
         last.current = Date.now();
         void refresh(path);
       }
@@ -52,7 +58,10 @@ export function useData<T>(
   const before = useRef<T | null>(null);
   const { data, at, error, loading } = store.value;
   if (data !== null) before.current = data;
-  const again = () => path !== null && void refresh(path);
+  const again = () => {
+    last.current = Date.now();
+    if (path !== null) void refresh(path);
+  };
   const missing = error !== null && AWAY.includes(error.problem.status);
   const earlier = data === null && missing && path !== null ? lastOf<T>(path) : undefined;
   if (earlier) return { data: earlier.data, at: earlier.at, error, loading, again };

@@ -1,5 +1,6 @@
 /** What is said instead of data: nothing yet, nothing that matches, something wrong. Each says what to do next. */
 import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 import type { Known, Refused } from "../api.ts";
 import { address } from "../router.ts";
 import { duration, tick } from "../time.ts";
@@ -41,9 +42,36 @@ export function Trouble({ error, again }: { error: Refused; again?: (() => void)
           Try again
         </button>
       )}
-      {error.retryAfter !== null && <small>Worth trying again in {error.retryAfter} s.</small>}
+      <Wait error={error} again={again} />
     </div>
   );
+}
+
+interface WaitProps {
+  error: Refused;
+  again: (() => void) | undefined;
+}
+
+function Wait({ error, again }: WaitProps) {
+  if (error.retryAfter === null) return null;
+  if (error.problem.status === 429) return <Countdown key={error} seconds={error.retryAfter} again={again} />;
+  return <small>Worth trying again in {error.retryAfter} s.</small>;
+}
+
+/** How long the server wants to be left alone. What only asks is asked again when that is over. */
+function Countdown({ seconds, again }: { seconds: number; again: (() => void) | undefined }) {
+  const until = useRef(Date.now() + seconds * 1000);
+  const left = Math.max(0, Math.ceil((until.current - Math.max(tick.value, Date.now())) / 1000));
+  useEffect(() => {
+    if (!left) again?.();
+  }, [left]);
+  if (left)
+    return (
+      <small role="timer">
+        {again ? "It is asked again" : "Worth trying again"} in {left} s.
+      </small>
+    );
+  return <small>{again ? "It is asked again …" : "Worth trying again now."}</small>;
 }
 
 const TITLES: Record<number, string> = {
@@ -61,26 +89,44 @@ const TITLES: Record<number, string> = {
 /** A part of a page: its data, or what stands in the way. One that fails does not take its page along. */
 export function Part<T>({
   of,
+  title,
   children,
 }: {
   of: Known<T> & { again: () => void };
+  /** The heading of a page that has none without its data. */
+  title?: string;
   children: (data: T) => ComponentChildren;
 }) {
   if (of.data !== null) {
     return (
       <div class={of.error ? "stale" : "part"}>
-        {of.error && <Stale since={of.at} />}
+        {of.error && <Stale since={of.at} error={of.error} again={of.again} />}
         {children(of.data)}
       </div>
     );
   }
-  if (of.error) return <Trouble error={of.error} again={of.again} />;
-  return <Skeleton />;
+  if (!of.error) return <Skeleton />;
+  return (
+    <>
+      {title && <h1>{title}</h1>}
+      <Trouble error={of.error} again={of.again} />
+    </>
+  );
 }
 
-function Stale({ since }: { since: number }) {
+function Stale({ since, error, again }: { since: number } & WaitProps) {
   tick.value;
-  return <p class="age">as it was {duration(Date.now() - since)} ago</p>;
+  const { status, title } = error.problem;
+  return (
+    <p class="age">
+      as it was {duration(Date.now() - since)} ago{" "}
+      {status === 429 && (
+        <>
+          · {TITLES[status] ?? title} <Wait error={error} again={again} />
+        </>
+      )}
+    </p>
+  );
 }
 
 export function Skeleton() {
