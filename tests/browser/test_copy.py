@@ -11,9 +11,11 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import look
 from tests.browser.served import Served
+from tests.support.api import RealApi
+from tests.support.processes import wait_for
 
 
-def test_ten_actions_copied_as_curl_or_cli_do_in_a_shell_what_the_button_does(
+def test_actions_on_jobs_and_queues_copied_as_curl_or_cli_do_in_a_shell_what_the_button_does(
     logged_in: Page, served: Served
 ) -> None:
     page = logged_in
@@ -64,6 +66,69 @@ def test_ten_actions_copied_as_curl_or_cli_do_in_a_shell_what_the_button_does(
             assert state() == after
             page.reload()
     assert served.api.get(f"/v1{path}").status == 404
+
+
+def test_what_runs_replays_discards_or_edits_copied_as_curl_or_cli_does_in_a_shell_what_the_button_does(
+    logged_in: Page, served: Served
+) -> None:
+    page, api = logged_in, served.tenant("copying")
+    job = api.create(name="copied", schedule={"every": "1h"}, target={"kind": "noop"})
+    path = f"/jobs/{job['id']}"
+    look(page, served, f"{path}?tenant=copying")
+    page.get_by_label("More actions").click()
+    actions = page.locator("main .menu")
+    _paste(served, actions.get_by_text("Run now as"), "curl")
+    assert api.wait_for(job, "succeeded")["cause"] == "manual"
+    _paste(served, actions.get_by_text("Skip next as"), "CLI")
+    assert api.get(f"/v1{path}").json()["version"] > job["version"]
+
+    look(page, served, f"{path}/edit?tenant=copying")
+    page.get_by_label("every", exact=True).fill("2h")
+    _paste(served, page.locator(".editor"), "curl")
+    assert api.get(f"/v1{path}").json()["schedule"]["every"] == "2h"
+
+    dead = api.create(name="fallen", schedule={"now": True}, target=served.echo("?status=404&fail_first=1"))
+    fallen = api.wait_for(dead, "dead")
+    look(page, served, f"/executions/{fallen['id']}?tenant=copying")
+    again = json.loads(_paste(served, page.get_by_text("Run again as"), "curl"))
+    assert again["id"] != fallen["id"]
+    _paste(served, page.get_by_text("Retry as"), "CLI")
+    wait_for(
+        lambda: api.get(f"/v1/executions/{fallen['id']}").json()["state"] == "succeeded",
+        30,
+        "it is not retried",
+    )
+
+    for verb, kind in (("Replay…", "curl"), ("Discard…", "CLI")):
+        lost = api.create(schedule={"now": True}, target=served.echo("?status=410&fail_first=1"))
+        api.wait_for(lost, "dead")
+        look(page, served, "/dead-letters?tenant=copying")
+        group = page.get_by_role("table", name="Kinds of errors").locator("tbody tr").filter(has_text="410")
+        group.get_by_role("button", name=verb).click()
+        expect(page.get_by_role("dialog").locator(".consequence")).to_contain_text("1 dead letters match")
+        _paste(served, page.get_by_role("dialog"), kind)
+        wait_for(lambda: _left(api) == [], 30, f"{verb} leaves it as it is")
+
+
+def test_a_key_is_made_rotated_and_revoked_by_what_its_dialogs_copy(logged_in: Page, served: Served) -> None:
+    page = logged_in
+    look(page, served, "/keys")
+    page.get_by_role("button", name="New key").click()
+    page.get_by_label("Name").fill("made by a shell")
+    made = json.loads(_paste(served, page.get_by_role("dialog"), "curl"))
+    assert (made["key"]["name"], made["key"]["scopes"]) == ("made by a shell", ["read"])
+    page.reload()
+    row = page.get_by_role("row", name="made by a shell")
+    for action, kind in (("Rotate…", "CLI"), ("Revoke…", "curl")):
+        row.first.get_by_role("button", name=action).click()
+        _paste(served, page.get_by_role("dialog"), kind)
+        page.reload()
+        expect(row).to_have_count(2)
+    expect(page.get_by_role("row", name="revoked")).to_have_count(1)
+
+
+def _left(api: RealApi) -> Any:
+    return api.get("/v1/dead-letters", error="410").json()["items"]
 
 
 def _paste(served: Served, place: Locator, kind: str) -> str:

@@ -30,7 +30,7 @@ export function ExecutionDetail({ id }: { id: string }) {
   );
   useEffect(() => bind({ e: () => document.querySelector<HTMLElement>(".why")?.focus() }), []);
   return (
-    <Part of={found}>
+    <Part of={found} title="Execution">
       {({ execution, explanation, steps }) => (
         <>
           <p class="crumbs">
@@ -111,6 +111,15 @@ export function ExecutionDetail({ id }: { id: string }) {
               curl={asCurl("GET", `/executions/${execution.id}`)}
               cli={asCli("executions", "show", execution.id)}
             />
+            {mayWrite.value &&
+              verbsOf(execution.state).map((verb) => (
+                <Copy
+                  key={verb}
+                  what={WORDS[verb]}
+                  curl={asCurl("POST", `/executions/${execution.id}/${verb}`)}
+                  cli={asCli("executions", verb, execution.id)}
+                />
+              ))}
           </div>
         </>
       )}
@@ -145,7 +154,7 @@ const wordOf = ({ state, reason }: Execution) => (state === "skipped" && reason 
 
 function Actions({ execution, again }: { execution: Execution; again: () => void }) {
   const { id, state } = execution;
-  const act = async (verb: string, words: string) => {
+  const act = async (verb: Verb, words: string) => {
     const done = await attempt(post<Execution>(`/executions/${id}/${verb}`), (answer) =>
       answer.cancel_requested ? "It is running and was asked to stop." : words,
     );
@@ -154,31 +163,28 @@ function Actions({ execution, again }: { execution: Execution; again: () => void
   };
   return (
     <div class="actions">
-      {["dead", "expired", "cancelled"].includes(state) && (
-        <button
-          type="button"
-          class="primary"
-          onClick={() => void act("retry", "It gets another round of attempts.")}
-        >
-          Retry
+      {verbsOf(state).map((verb) => (
+        <button key={verb} type="button" class={CLASSES[verb]} onClick={() => void act(verb, DONE[verb])}>
+          {WORDS[verb]}
         </button>
-      )}
-      {FINAL.includes(state) && (
-        <button type="button" onClick={() => void act("rerun", "Runs again, as a new execution.")}>
-          Run again
-        </button>
-      )}
-      {!FINAL.includes(state) && (
-        <button
-          type="button"
-          class="danger"
-          onClick={() => void act("cancel", "Cancelled: it does not start.")}
-        >
-          Cancel
-        </button>
-      )}
+      ))}
     </div>
   );
+}
+
+type Verb = "retry" | "rerun" | "cancel";
+const WORDS: Record<Verb, string> = { retry: "Retry", rerun: "Run again", cancel: "Cancel" };
+const CLASSES: Record<Verb, string> = { retry: "primary", rerun: "", cancel: "danger" };
+const DONE: Record<Verb, string> = {
+  retry: "It gets another round of attempts.",
+  rerun: "Runs again, as a new execution.",
+  cancel: "Cancelled: it does not start.",
+};
+
+/** What can be done to an execution in a state. */
+function verbsOf(state: string): Verb[] {
+  if (!FINAL.includes(state)) return ["cancel"];
+  return ["dead", "expired", "cancelled"].includes(state) ? ["retry", "rerun"] : ["rerun"];
 }
 
 /** What the job calls and with what. The job is asked for apart: it may have been deleted meanwhile. */

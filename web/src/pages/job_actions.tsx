@@ -84,6 +84,20 @@ export function Actions({ job, again }: { job: Job; again: () => void }) {
         <button type="button" class="quiet danger" onClick={() => ask("delete")}>
           Delete…
         </button>
+        {!over && (
+          <Copy
+            what="Run now"
+            curl={asCurl("POST", `/jobs/${job.id}/run`)}
+            cli={asCli("jobs", "run", job.id)}
+          />
+        )}
+        {job.state === "active" && recurring && (
+          <Copy
+            what="Skip next"
+            curl={asCurl("POST", `/jobs/${job.id}/skip-next`)}
+            cli={asCli("jobs", "skip-next", job.id)}
+          />
+        )}
       </Menu>
       {asked === "pause" && <Pause {...props} />}
       {asked === "resume" && <Resume {...props} />}

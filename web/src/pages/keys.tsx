@@ -1,6 +1,6 @@
 /** API keys: who may do what, since when unused, until when. The text of one is shown once. For operators. */
 import { useState } from "preact/hooks";
-import { base, post, query } from "../api.ts";
+import { base, post, query, tenant } from "../api.ts";
 import { useData } from "../hooks.ts";
 import { asCli, asCurl, Copied, Copy, copy } from "../parts/copy.tsx";
 import { Dialog, say } from "../parts/dialog.tsx";
@@ -128,8 +128,8 @@ function NewKey({ close, again }: { close: () => void; again: () => void }) {
   const [life, last] = useState("90d");
   const [scopes, allow] = useState<Scope[]>(["read"]);
   if (made) return <Fresh made={made} close={close} />;
+  const body = { name, scopes, tenant: owner || null, expires_in: life || null };
   const act = async () => {
-    const body = { name, scopes, tenant: owner || null, expires_in: life || null };
     learn(await post<FreshKey>("/keys", body));
     again();
     return "stay";
@@ -167,8 +167,24 @@ function NewKey({ close, again }: { close: () => void; again: () => void }) {
           <input value={life} placeholder="never" onInput={(event) => last(event.currentTarget.value)} />
         </label>
       </div>
+      <Copy curl={asCurl("POST", "/keys", body)} cli={asCli("keys", "create", ...optionsOf(body))} />
     </Dialog>
   );
+}
+
+function optionsOf(body: {
+  name: string;
+  scopes: Scope[];
+  tenant: string | null;
+  expires_in: string | null;
+}) {
+  const { name, scopes, tenant: owner, expires_in } = body;
+  return [
+    name,
+    ...scopes.flatMap((scope) => ["--scope", scope]),
+    ...(expires_in ? ["--expires-in", expires_in] : []),
+    ...(owner && !tenant.value ? ["--tenant", owner] : []),
+  ];
 }
 
 /** The text of a key, once. */
@@ -206,6 +222,10 @@ function RotateKey({ of: key, close, again }: { of: Key; close: () => void; agai
         The old one works for
         <input value={overlap} onInput={(event) => change(event.currentTarget.value)} />
       </label>
+      <Copy
+        curl={asCurl("POST", `/keys/${part(key.id)}/rotate`, { overlap })}
+        cli={asCli("keys", "rotate", key.id, "--overlap", overlap)}
+      />
     </Dialog>
   );
 }
@@ -232,6 +252,7 @@ function Revoke({ of: key, close, again }: { of: Key; close: () => void; again: 
       <p class="hint">
         From: <Copied text={key.prefix} name="its prefix" />
       </p>
+      <Copy curl={asCurl("POST", `/keys/${part(key.id)}/revoke`)} cli={asCli("keys", "revoke", key.id)} />
     </Dialog>
   );
 }
