@@ -99,10 +99,13 @@ function joined(running: Execution[], over: Execution[]): Execution[] {
   return [...running.filter((item) => !ended.has(item.id)), ...over];
 }
 
-/** The filters as an operation takes them, or null: it knows fewer of them, and never means every execution there is. */
-function matching(asked: Record<string, string | undefined>): Record<string, string | undefined> | null {
+/** The filters as an operation takes them, or why not: it knows fewer of them, and never means every execution there is. */
+function matching(asked: Record<string, string | undefined>): Record<string, string | undefined> | string {
   const { cursor: _, job_name, tag, cause, over, ...where } = asked;
-  return where.state && !(job_name || tag || cause || over) ? where : null;
+  if (!where.state || over) return "Choose a state first: an operation never means every execution there is.";
+  return job_name || tag || cause
+    ? "An operation does not know the name, tag or cause: take them out first."
+    : where;
 }
 
 /** What the address asks for, as the API takes it. A range that ends now begins at a whole minute: it can be asked for again. */

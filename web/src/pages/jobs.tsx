@@ -66,6 +66,7 @@ export function Jobs() {
   );
 }
 
+const OVERDUE = "Which jobs did not run changes by the second: select them one by one.";
 const ACTIONS: [Do, string][] = [
   ["run", "Run now…"],
   ["pause", "Pause…"],
@@ -87,7 +88,7 @@ function Rows({ page, again }: { page: JobPage; again: () => void }) {
           chosen={chosen}
           shown={page.items.length}
           more={page.next_cursor !== null}
-          where={overdue ? null : { ...rest, tags: tag ? [tag] : undefined }}
+          where={overdue ? OVERDUE : { ...rest, tags: tag ? [tag] : undefined }}
           actions={ACTIONS}
         />
       )}

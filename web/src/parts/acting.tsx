@@ -1,4 +1,5 @@
 /** The bar above a list: what is chosen of it, all that match, and what can be done to them. */
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { count } from "../time.ts";
 import type { Do, Of } from "../types.ts";
@@ -9,8 +10,8 @@ interface Props {
   of: Of;
   chosen: Chosen;
   shown: number;
-  /** The filters of the list, as an operation takes them; undefined ones are left out. Null: it cannot take them. */
-  where: Record<string, unknown> | null;
+  /** The filters of the list, as an operation takes them; undefined ones are left out. A text says why it cannot take them. */
+  where: Record<string, unknown> | string;
   more: boolean;
   actions: [Do, string][];
 }
@@ -18,7 +19,9 @@ interface Props {
 export function Acting({ of, chosen, shown, where, more, actions }: Props) {
   const [asked, ask] = useState<Do | null>(null);
   const none = !chosen.all && !chosen.ids.size;
-  const set = Object.fromEntries(Object.entries(where ?? {}).filter(([, value]) => value));
+  const set = Object.fromEntries(
+    Object.entries(typeof where === "string" ? {} : where).filter(([, value]) => value),
+  );
   const filters = Object.entries(set).map(([name, value]) => `${name}=${String(value)}`);
   const things = of.replace("_", " ");
   const words = chosen.all
@@ -41,17 +44,22 @@ export function Acting({ of, chosen, shown, where, more, actions }: Props) {
             select none
           </button>
         ) : null}{" "}
-        {!chosen.all && where && (
-          <button type="button" class="link" onClick={chosen.matching}>
+        {!chosen.all && (
+          <Reasoned why={typeof where === "string" ? where : null} class="link" act={chosen.matching}>
             select all that match
-          </button>
+          </Reasoned>
         )}
       </span>
       <span class="actions">
         {actions.map(([does, name]) => (
-          <button key={does} type="button" class="small" disabled={none} onClick={() => ask(does)}>
+          <Reasoned
+            key={does}
+            why={none ? `Select ${things} first.` : null}
+            class="small"
+            act={() => ask(does)}
+          >
             {name}
-          </button>
+          </Reasoned>
         ))}
       </span>
       {asked && (
@@ -64,5 +72,22 @@ export function Acting({ of, chosen, shown, where, more, actions }: Props) {
         />
       )}
     </div>
+  );
+}
+
+interface ReasonedProps {
+  /** Why it cannot be pressed, if so. */
+  why: string | null;
+  class: string;
+  act: () => void;
+  children: ComponentChildren;
+}
+
+/** A button that says why it does nothing. */
+function Reasoned({ why, act, children, ...rest }: ReasonedProps) {
+  return (
+    <button type="button" {...rest} disabled={why !== null} title={why ?? undefined} onClick={act}>
+      {children}
+    </button>
   );
 }

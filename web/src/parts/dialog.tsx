@@ -55,8 +55,8 @@ interface DialogProps {
   /** The word of the one button of a dialog that only tells. */
   only?: string;
   wide?: boolean;
-  /** Whether the button has to wait for something. */
-  not?: boolean;
+  /** Whether the button has to wait for something; or in words why it cannot act. */
+  not?: boolean | string;
   /** What the button does. The dialog closes when it is done, unless the answer is "stay", and stays with a refusal's problem. */
   act?: () => Promise<unknown>;
   children: ComponentChildren;
@@ -90,8 +90,18 @@ export function Dialog({ title, close, action, danger, only, wide, not, act, chi
           <button type="button" onClick={close}>
             {only ?? "Close"}
           </button>
+          {typeof not === "string" && (
+            <small id="why-not" class="grow">
+              {not}
+            </small>
+          )}
           {!only && (
-            <button type="submit" class={danger ? "danger" : "primary"} disabled={busy || not}>
+            <button
+              type="submit"
+              class={danger ? "danger" : "primary"}
+              disabled={busy || Boolean(not)}
+              aria-describedby={typeof not === "string" ? "why-not" : undefined}
+            >
               {action ?? "OK"}
             </button>
           )}

@@ -67,7 +67,7 @@ export function Operate({ does, of, target, words, close }: Props) {
       wide
       close={close}
       act={act}
-      not={!dry?.count || (mustType && typed !== String(dry.count))}
+      not={whyNot(dry, does) ?? (!dry || (mustType && typed !== String(dry.count)))}
     >
       {error ? <Trouble error={error} /> : <WouldAct dry={dry} of={of} />}
       <div class="fields">
@@ -116,6 +116,16 @@ export function Operate({ does, of, target, words, close }: Props) {
       />
     </Dialog>
   );
+}
+
+/** Why there is nothing to do, if the dry run says so. */
+function whyNot(dry: OperationAnswer | null, does: Do): string | null {
+  if (!dry) return null;
+  if (!dry.count) return "Nothing matches any more.";
+  const cannot = dry.cannot.reduce((sum, refusal) => sum + refusal.count, 0);
+  return cannot < dry.count || dry.capped
+    ? null
+    : `None of them can: ${VERBS[does].toLowerCase()} is not possible.`;
 }
 
 function WouldAct({ dry, of }: { dry: OperationAnswer | null; of: Of }) {
