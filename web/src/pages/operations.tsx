@@ -106,7 +106,7 @@ function One({ id }: { id: string }) {
       <p class="crumbs">
         <a href={address("/operations")}>Operations</a>
       </p>
-      <Part of={found}>
+      <Part of={found} title="Operation">
         {(one) => (
           <>
             <div class="head wrap">

@@ -140,7 +140,7 @@ function One({ name }: { name: string }) {
       <p class="crumbs">
         <a href={address("/queues")}>Queues</a>
       </p>
-      <Part of={found}>
+      <Part of={found} title="Queue">
         {(queue) => (
           <>
             <div class="head wrap">

@@ -4,6 +4,7 @@ import { asCli, asCurl, Copied, Copy } from "../parts/copy.tsx";
 import { Mark } from "../parts/marks.tsx";
 import { Part } from "../parts/notices.tsx";
 import { Table } from "../parts/table.tsx";
+import { operator } from "../session.ts";
 import { count, duration } from "../time.ts";
 import type { System as Answer, Check, Diagnosis, FindingView, SettingView } from "../types.ts";
 
@@ -14,7 +15,7 @@ export function System() {
   return (
     <>
       <h1>System</h1>
-      <Findings />
+      {operator.value && <Findings />}
       <Part of={found}>
         {(data) => (
           <>

@@ -123,7 +123,7 @@ function One({ name }: { name: string }) {
       <p class="crumbs">
         <a href={address("/tenants")}>Tenants</a>
       </p>
-      <Part of={found}>
+      <Part of={found} title="Tenant">
         {(tenant) => (
           <>
             <div class="head wrap">

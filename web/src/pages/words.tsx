@@ -78,6 +78,9 @@ export function Words() {
   );
 }
 
+/** A name that may go on in the next line after an underscore. */
+const breakable = (name: string) => name.split(/(?<=_)/).flatMap((part) => [part, <wbr key={part} />]);
+
 function Group({
   title,
   words,
@@ -95,7 +98,7 @@ function Group({
       <dl class="facts words-list">
         {words.map(([name, meaning]) => (
           <div key={name} id={`word-${name}`} class={name === named ? "fact named" : "fact"}>
-            <dt>{marked ? <State state={name} /> : name}</dt>
+            <dt>{marked ? <State state={name} /> : breakable(name)}</dt>
             <dd>{meaning}</dd>
           </div>
         ))}

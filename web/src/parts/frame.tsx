@@ -125,7 +125,8 @@ function Banner() {
     <>
       {away.value && (
         <p class="banner" role="alert">
-          {away.value.words}, since {duration(since)}. What you see is as it was; it goes on by itself.
+          {away.value.words}, since {duration(Math.max(1000, since))}. What you see is as it was; it goes on
+          by itself.
         </p>
       )}
       {session.value?.warning && <p class="banner warn">{session.value.warning}</p>}

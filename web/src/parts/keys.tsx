@@ -19,7 +19,7 @@ const KEYS: [string, string][] = [
 export function Keys() {
   if (!keysShown.value) return null;
   return (
-    <Dialog title="Keyboard" close={() => (keysShown.value = false)} only="Close">
+    <Dialog title="Keyboard" wide close={() => (keysShown.value = false)} only="Close">
       <div class="keys">
         <dl>
           {KEYS.map(([key, does]) => (

@@ -38,3 +38,10 @@ test("a click means the nearest fire, and none where none is near", () => {
   assert.equal(nearest(one, 18_500, 2000)?.state, "dead");
   assert.equal(nearest(one, 15_000, 2000), null);
 });
+
+test("expected fires that are too near to be told apart are a band", () => {
+  const apart = draw(lane([fire(10, "expected"), fire(11, "expected")]), axis, 1000);
+  assert.deepEqual([apart.marks.size, apart.bars.size], [1, 0]);
+  const near = draw(lane([fire(10, "expected"), fire(10.4, "expected"), fire(10.8, "expected")]), axis, 1000);
+  assert.match(near.bars.get("expected") ?? "", /^M100\.0 .*H104\.0.*M104\.0 .*H108\.0/);
+});

@@ -5,6 +5,8 @@ import type { Band, Lane, LaneFire } from "./lane_types.ts";
 export const LANE = 28;
 const MIDDLE = LANE / 2;
 const R = 4;
+/** Expected fires that are nearer to each other than this become a band: their marks would look like lines. */
+const APART = 5;
 
 /** From the worst to the best: a band has the colour of the worst fire in it. */
 export const STATES = [
@@ -32,11 +34,14 @@ export function draw(lane: Lane, axis: Axis, stepMs: number): Drawn {
 function drawFires(fires: LaneFire[], axis: Axis): Drawn {
   const marks = new Map<string, string>();
   const bars = new Map<string, string>();
+  let before = Number.NEGATIVE_INFINITY;
   for (const fire of fires) {
     const at = x(axis, Date.parse(fire.at));
     const end = fire.until ? x(axis, Date.parse(fire.until)) : at;
     if (beyond(axis, at, end)) continue;
-    add(marks, fire.state, fire.count > 1 ? run(at, end) : mark(fire.state, at));
+    if (fire.state === "expected" && at - before < APART) add(bars, fire.state, close(before, at));
+    else add(marks, fire.state, fire.count > 1 ? run(at, end) : mark(fire.state, at));
+    before = fire.state === "expected" ? at : Number.NEGATIVE_INFINITY;
     const bar = barOf(fire, axis);
     if (bar) add(bars, fire.state, bar);
   }
@@ -71,6 +76,9 @@ export function mark(state: string, at: number, y = MIDDLE): string {
 
 const circle = (at: number, y: number) =>
   `M${n(at - R)} ${y}a${R} ${R} 0 1 0 ${2 * R} 0a${R} ${R} 0 1 0 ${-2 * R} 0z`;
+
+/** What is expected too often to be told apart. */
+const close = (from: number, to: number) => `M${n(from)} ${MIDDLE - 6}H${n(to)}v12H${n(from)}z`;
 
 /** A run of equal skips: a line with ends. */
 const run = (from: number, to: number) =>
