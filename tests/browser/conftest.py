@@ -124,7 +124,7 @@ def watched(context: BrowserContext) -> Iterator[Page]:
     page.on("pageerror", lambda error: trouble.append(str(error)))
     page.on("console", lambda said: trouble.append(said.text) if said.type == "error" else None)
     yield page
-    meant = re.compile(r"Failed to load resource: .*(401|403|404|409|412|422|503|ERR_)")
+    meant = re.compile(r"Failed to load resource: .*(401|403|404|409|412|422|429|503|ERR_)")
     assert [words for words in trouble if not meant.search(words)] == []
 
 
@@ -152,3 +152,16 @@ def until(page: Page, condition: Callable[[], object], words: str, seconds: floa
     while not condition():
         assert time.monotonic() < deadline, words
         page.wait_for_timeout(100)
+
+
+def follow(page: Page, path: str) -> None:
+    """Go on as a link does: without loading the page anew."""
+    page.evaluate(
+        """path => {
+            const link = Object.assign(document.createElement('a'), {href: path});
+            document.body.append(link);
+            link.click();
+            link.remove();
+        }""",
+        path,
+    )

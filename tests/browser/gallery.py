@@ -1,8 +1,9 @@
-"""Pictures of every page for a person's eye: a small company's installation, both themes, wide and narrow.
+"""Pictures of every page and state for a person's eye: a small company's installation, both themes, wide and
+narrow.
 
     .venv/bin/python -m tests.browser.gallery DIRECTORY [--only jobs overview] [--for 60]
 
-Tests see what overlaps or is cut; whether a page is clear, and pleasant, is for people to say.
+Tests see what does not fit; whether a page is clear, and pleasant, is for people to say.
 """
 
 import argparse
@@ -12,10 +13,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from tests.browser import company
-from tests.browser.conftest import ZONE, chromium, look, why_not
+from tests.browser.conftest import ZONE, chromium, log_in, settled, why_not
+from tests.browser.scenes import LOGGED_OUT, OPENED, REFUSED, TROUBLED, WITHOUT_DATA, Scene
 from tests.browser.served import Served, serving
 from tests.browser.test_pages import PATHS, TABS
 from tests.support.postgres import temporary_directory
@@ -60,15 +62,23 @@ def _watch(served: Served) -> None:
 
 
 def _take(browser: Browser, served: Served, directory: Path, only: list[str] | None) -> None:
-    context = browser.new_context(timezone_id=ZONE)
-    page = context.new_page()
-    page.goto(served.link())
-    page.get_by_role("heading", name="Overview").wait_for()
-    for name, path in _pages(served).items():
-        if only and not any(name.startswith(one) for one in only):
-            continue
-        for width, theme in LOOKS:
-            _picture(page, served, path, width, theme, directory / f"{name}-{width}-{theme}.png")
+    empty = served.key("read", "write", tenant="empty")["text"]
+    reader = served.key("read", tenant="reader")["text"]
+    pages = tuple(Scene(name, path, lambda page: None) for name, path in _pages(served).items())
+    for key, scenes in (
+        (served.admin_key, (*pages, *OPENED, *TROUBLED)),
+        (empty, WITHOUT_DATA),
+        (reader, REFUSED),
+        (None, LOGGED_OUT),
+    ):
+        context = browser.new_context(timezone_id=ZONE)
+        if key:
+            log_in(context.new_page(), served, key)
+        job = served.api.get("/v1/jobs", name="sync-stock").json()["items"][0]["id"]
+        for scene in scenes:
+            if not only or any(scene.name.startswith(one) for one in only):
+                _pictures(context, served.url + scene.path.format(job=job), scene, directory)
+        context.close()
 
 
 def _pages(served: Served) -> dict[str, str]:
@@ -90,13 +100,21 @@ def _pages(served: Served) -> dict[str, str]:
     }
 
 
-def _picture(page: Page, served: Served, path: str, width: int, theme: str, file: Path) -> None:
-    page.set_viewport_size({"width": width, "height": 860})
-    look(page, served, path)
-    page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
-    page.wait_for_timeout(500)  # what a page asks for after its first data
-    page.screenshot(path=file, full_page=True)
-    print(file)
+def _pictures(context: BrowserContext, address: str, scene: Scene, directory: Path) -> None:
+    for width, theme in LOOKS:
+        page = context.new_page()
+        page.set_viewport_size({"width": width, "height": 860})
+        page.goto(address)
+        settled(page)
+        page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+        scene.act(page)
+        page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+        page.wait_for_timeout(500)  # what a page asks for after its first data
+        file = directory / f"{scene.name}-{width}-{theme}.png"
+        # A dialog stands in the window; behind it the page goes on.
+        page.screenshot(path=file, full_page=not page.get_by_role("dialog").count())
+        print(file)
+        page.close()
 
 
 if __name__ == "__main__":

@@ -9,10 +9,11 @@ from tests.browser.pictures import keep
 from tests.browser.served import Served, batch
 from tests.support.processes import wait_for
 
-HIDE = """() => {
-    Object.defineProperty(document, 'hidden', {get: () => true});
+_SEEN = """() => {
+    Object.defineProperty(document, 'hidden', {get: () => %s, configurable: true});
     document.dispatchEvent(new Event('visibilitychange'));
 }"""
+HIDE, SHOW = _SEEN % "true", _SEEN % "false"
 
 
 def test_executions_appear_live_without_reload(logged_in: Page, served: Served) -> None:
@@ -56,6 +57,25 @@ def test_eight_tabs_share_one_stream_and_a_hidden_one_asks_for_nothing(
     hidden.clock.run_for(60_000)
     print(f"requests of a hidden tab in 60 s: {len(asked)} (budget 0)")
     assert asked == []
+
+
+def test_the_last_tab_that_is_hidden_closes_the_stream_and_seen_again_opens_it(
+    known: BrowserContext, served: Served
+) -> None:
+    page = known.new_page()
+    page.clock.install()
+    closed: list[str] = []
+    for event in ("requestfailed", "requestfinished"):
+        page.on(event, lambda asked: closed.append(asked.url) if asked.url.endswith("/v1/events") else None)
+    look(page, served, "/calendars")
+    live = page.locator("button.live")
+    expect(live).to_contain_text("live")
+    assert closed == []
+    page.evaluate(HIDE)
+    page.clock.run_for(31_000)
+    until(page, lambda: closed, "the stream of a hidden tab stays open")
+    page.evaluate(SHOW)
+    expect(live).to_contain_text("live")
 
 
 def test_rows_do_not_move_under_the_pointer_and_stay_selected_while_200_executions_end(

@@ -1,16 +1,18 @@
 """Every page: in both themes, wide and narrow, for readers without a mouse or with weak eyes, full and
 empty."""
 
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import log_in, look, settled
+from tests.browser.conftest import follow, log_in, look, settled
 from tests.browser.pictures import keep
+from tests.browser.scenes import LOGGED_OUT, OPENED
 from tests.browser.served import Served
 from tests.support.api import RealApi
 
@@ -21,11 +23,9 @@ PATHS = (
 )  # fmt: skip
 TABS = ("calendar", "upcoming", "definition", "changes")
 WEB = Path(__file__).parents[2] / "web"
-# The rules of WCAG 2.2 AA and of good practice: wide and light, narrow and dark. Of the others those
-# that a theme can break.
+# The rules of WCAG 2.2 AA and of good practice.
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]}
-OF_THEMES = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
-LOOKS = ((360, "dark", RULES), (768, "light", OF_THEMES), (1280, "dark", OF_THEMES), (1280, "light", RULES))
+LOOKS = tuple((width, theme) for width in (360, 768, 1280) for theme in ("dark", "light"))
 
 
 @pytest.fixture(scope="module")
@@ -45,31 +45,67 @@ def test_every_page_fits_its_window_and_axe_finds_nothing_in_both_themes_wide_an
     logged_in: Page, served: Served, axe: str
 ) -> None:
     page = logged_in
-    api = served.tenant(
-        "walked"
-    )  # an operator looks at a tenant that has one of each, so that pages stay short
+    # An operator looks at a tenant that has one of each, so that pages stay short.
+    paths, job = _more(served, served.tenant("walked"))
+    violations = _violations(page)
     look(page, served, "/?tenant=walked")
     page.evaluate(axe)
-    violations: list[str] = []
     found: list[str] = []
-    page.expose_function("violated", lambda words: violations.append(str(words)))
-    page.evaluate("addEventListener('securitypolicyviolation', (event) => violated(event.violatedDirective))")
-    for path in (*PATHS, *_more(served, api)):
-        _follow(page, path)
-        for width, theme, rules in LOOKS:
-            page.set_viewport_size({"width": width, "height": 800})
-            page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
-            over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            assert over <= 0, (path, theme, width)
-            found += [f"{path}, {theme}, {width}: {words}" for words in _found(page, rules)]
+    for path in (*PATHS, *paths):
+        follow(page, _of_walked(path))
+        settled(page)
+        found += _looked_at(page, path)
+    for scene in OPENED:
+        follow(page, _of_walked("/words"))  # what was selected for the scene before is forgotten
+        follow(page, _of_walked(scene.path.format(job=job)))
+        settled(page)
+        scene.act(page)
+        found += _looked_at(page, scene.name)
+        page.keyboard.press("Escape")
     assert (found, violations) == ([], []), "\n".join(found[:100])
 
 
-def _more(served: Served, api: RealApi) -> list[str]:
-    """Pages of single things: a job with runs and each of its tabs, an execution that failed, an
-    operation."""
+def test_the_login_fits_its_window_and_axe_finds_nothing(page: Page, served: Served, axe: str) -> None:
+    violations = _violations(page)
+    for scene in LOGGED_OUT:
+        look(page, served, scene.path)
+        page.evaluate(axe)
+        scene.act(page)
+        assert (_looked_at(page, scene.name), violations) == ([], [])
+
+
+def _violations(page: Page) -> list[str]:
+    """Where violations of our policy are told from now on."""
+    violations: list[str] = []
+    page.expose_function("violated", lambda words: violations.append(str(words)))
+    page.add_init_script(
+        "addEventListener('securitypolicyviolation', (event) => violated(event.violatedDirective))"
+    )
+    return violations
+
+
+def _of_walked(path: str) -> str:
+    return f"{path}{'&' if '?' in path else '?'}tenant=walked"
+
+
+def _looked_at(page: Page, what: str) -> list[str]:
+    """What axe finds in both themes and all widths; what is wider than its window fails at once."""
+    found: list[str] = []
+    for width, theme in LOOKS:
+        page.set_viewport_size({"width": width, "height": 800})
+        page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+        over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert over <= 0, (what, theme, width)
+        found += [f"{what}, {theme}, {width}: {words}" for words in _found(page)]
+    return found
+
+
+def _more(served: Served, api: RealApi) -> tuple[list[str], str]:
+    """Pages of single things: a job with runs and each of its tabs, an execution that failed, an operation.
+    With them the id of a job that is active."""
     job = api.create(name="walked", schedule={"every": "1h"}, tags=["walk"])
-    api.create(name="lively", schedule={"every": "5s"})
+    lively = api.create(name="lively", schedule={"every": "5s"})
+    api.wait_for(api.create(name="aside", schedule={"now": True}, queue="aside"), "succeeded")
     dead = api.create(name="fallen", schedule={"now": True}, target=served.echo("?status=404"))
     api.wait_for(dead, "dead")
     body = {"do": "pause", "of": "jobs", "ids": [job["id"]], "reason": "to be walked"}
@@ -86,33 +122,20 @@ def _more(served: Served, api: RealApi) -> list[str]:
     assert api.call("PUT", "/v1/alert-rules/walked", rule).status == 200
     broker = b'{"kind": "nats", "addresses": ["127.0.0.1:4222"]}'
     assert api.call("PUT", "/v1/connections/walked", broker).status == 200
-    return [
+    paths = [
         *(f"/jobs/{job['id']}{more}" for more in ("", "/edit", *(f"?tab={tab}" for tab in TABS))),
         f"/jobs/{dead['id']}",
         f"/executions/{api.executions(dead)[0]['id']}",
         f"/operations/{operation['id']}",
     ]
+    return paths, lively["id"]
 
 
-def _follow(page: Page, path: str) -> None:
-    """Go on as a link does: without loading the page anew."""
-    page.evaluate(
-        """path => {
-            const link = Object.assign(document.createElement('a'), {href: path});
-            document.body.append(link);
-            link.click();
-            link.remove();
-        }""",
-        f"{path}{'&' if '?' in path else '?'}tenant=walked",
-    )
-    settled(page)
-
-
-def _found(page: Page, rules: dict[str, Any]) -> list[str]:
+def _found(page: Page) -> list[str]:
     return page.evaluate(  # type: ignore[no-any-return]
         """async rules => (await axe.run({exclude: ['tbody tr:nth-child(n+4)', '.shard:nth-child(n+4)', '.days button:nth-child(n+30)', '.entries li:nth-child(n+4)']}, {...rules, resultTypes: ['violations'], preload: false})).violations.flatMap(
             (one) => one.nodes.slice(0, 3).map((node) => `${one.id}: ${node.html.slice(0, 160)} ${node.failureSummary}`))""",
-        rules,
+        RULES,
     )
 
 
@@ -150,3 +173,25 @@ def test_what_needs_a_person_can_be_dismissed_and_called_back(page: Page, served
     expect(needs).to_contain_text("Nothing needs you.")
     needs.get_by_role("button", name="show 1 dismissed").click()
     expect(needs.get_by_role("link", name="the target answered 404")).to_be_visible()
+
+
+def test_too_many_requests_count_down_and_the_page_asks_again_when_that_is_over(
+    logged_in: Page, served: Served
+) -> None:
+    page, asked = logged_in, []
+
+    def throttled(route: Route) -> None:
+        asked.append(time.monotonic())
+        problem = {"status": 429, "title": "Too many requests", "detail": "more than 20 a second"}
+        if len(asked) == 1:
+            route.fulfill(status=429, json=problem, headers={"retry-after": "7"})
+        else:
+            route.continue_()
+
+    page.route("**/v1/queues", throttled)
+    look(page, served, "/queues")
+    timer = page.get_by_role("timer")
+    expect(timer).to_contain_text(re.compile("asked again in [67] s"))
+    expect(timer).to_contain_text(re.compile("asked again in [1-5] s"))
+    expect(page.get_by_role("table", name="Queues")).to_be_visible()
+    assert asked[1] - asked[0] >= 6.5, "it is left alone for as long as it wants"
