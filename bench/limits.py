@@ -1,6 +1,6 @@
 """Limit keys: kept over a fleet whose nodes die, and what they cost.
 
-    .venv/bin/python -m bench.limits [--executions 10000] [--seed 1]
+    .venv/bin/python -m bench.limits [--executions 10000] [--seed 1] [--offers]
 
 Kept: keys with 1 to 50 slots, executions as HTTP calls of 20 ms into a sink that counts who is inside at
 once, three engines, one of which is killed with -9 twice on the way and started again. The sink may never see
@@ -8,7 +8,8 @@ more calls of a key at once than the key has slots; a call whose caller was kill
 the connection breaks.
 
 Cost: a drain of no-op executions that all carry a limit with a free slot, beside the same drain without
-limits.
+limits. With `--offers` it is measured alone, and once more with engines whose claims are offered no idle
+slots: what the offers of `queue/slots/slots.py` are worth.
 """
 
 import argparse
@@ -30,6 +31,15 @@ SLOTS = (1, 2, 3, 5, 8, 13, 20, 30, 40, 50)
 KEYS_PER_SIZE = 4
 KEYS = {f"{slots}-slots-{n}": slots for slots in SLOTS for n in range(KEYS_PER_SIZE)}
 CALL_MS = 20
+
+
+_NO_OFFERS = """
+from functools import partial
+from tocsin.queue import queue
+queue.Claiming = partial(queue.Claiming, offers=False)
+from tocsin.command import main
+main()
+"""
 
 
 async def main(executions: int, count: int, runs: int, seed: int) -> int:
@@ -71,15 +81,29 @@ async def kept(place: Installation, port: int, executions: int, rng: random.Rand
     return await seen(port)
 
 
-async def cost(place: Installation, count: int, runs: int) -> None:
-    """Drains with and without limits, in turns."""
-    without, limited = [], []
+async def offers(count: int, runs: int) -> int:
+    """Drains without limits, with limits, and with limits but no offers, in turns."""
+    async with installation() as place:
+        await cost(place, count, runs, ("-c", _NO_OFFERS))
+    return 0
+
+
+async def cost(place: Installation, count: int, runs: int, other: tuple[str, ...] | None = None) -> None:
+    """Drains with and without limits, in turns; those with limits by an `other` program, too."""
+    without, limited, by_other = [], [], []
     for _ in range(runs):
         without.append(await drain(place, count, 2))
         limited.append(await drain(place, count, 2, policies=free_limit))
+        if other is not None:
+            ours, place.program = place.program, other
+            by_other.append(await drain(place, count, 2, policies=free_limit))
+            place.program = ours
     ratio = statistics.median(limited) / statistics.median(without)
     print(f"drain of {count:,} without limits {Spread.of(without)} per second")
     print(f"  each under one of {LIMIT_KEYS:,} keys {Spread.of(limited)} per second, ratio {ratio:.2f}")
+    if by_other:
+        share = statistics.median(by_other) / statistics.median(limited)
+        print(f"  the same without offers {Spread.of(by_other)} per second, {share:.2f} of that with offers")
 
 
 if __name__ == "__main__":
@@ -88,5 +112,8 @@ if __name__ == "__main__":
     parser.add_argument("--count", type=int, default=50_000, help="executions to drain")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--offers", action="store_true", help="only what offers of slots are worth")
     options = parser.parse_args()
+    if options.offers:
+        raise SystemExit(uvloop.run(offers(options.count, options.runs)))
     raise SystemExit(uvloop.run(main(options.executions, options.count, options.runs, options.seed)))

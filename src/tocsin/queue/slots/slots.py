@@ -9,7 +9,8 @@ worker had comes back by `healing`.
 slots, and what is due is started on them by the claim itself. Until the answer has come these slots are used
 for nothing else. If the answer is lost, they stay out of use until the worker has found what the claim
 started, or nothing has that claim's token any more. Offers only save work: without them every limited
-execution would pass the gate and cost a second write (see "The gate" in `docs/architecture.md`).
+execution would pass the gate and cost a second write (see "The gate" in `docs/architecture.md`);
+`bench.limits --offers` says what that is worth.
 
 **Epochs.** A worker that was taken for dead and comes back must not use slots that are another worker's by
 now. So it has them under its node's epoch: whatever it starts on a slot, and whatever it does about its
