@@ -43,6 +43,16 @@ class Attempt:
         self._lines: list[LogLine] = []
         self._lock = threading.Lock()
 
+    def handled_by(
+        self,
+        interrupt: Callable[[Stopped], object],
+        *,
+        kill: Callable[[], None] = lambda: None,
+        where: Callable[[], str] = str,
+    ) -> None:
+        """Its runner says how the task is reached while it runs."""
+        self.interrupt, self.kill, self.where = interrupt, kill, where
+
     @property
     def lost(self) -> bool:
         """Whether another worker has it by now."""

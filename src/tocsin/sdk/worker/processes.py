@@ -101,7 +101,7 @@ class ProcessRunner:
             child.close()
 
     def _run(self, child: "_Child", attempt: Attempt) -> TaskSettlement:
-        attempt.interrupt, attempt.kill = lambda _: child.process.terminate(), child.process.kill
+        attempt.handled_by(lambda _: child.process.terminate(), kill=child.process.kill)
         if attempt.context.why is not None:  # it was asked to stop before it could be interrupted
             return settlement_of(attempt, attempt.context.why)
         try:

@@ -59,8 +59,9 @@ class AsyncRunner:
         task = self._loop.create_task(self._run(attempt), context=contextvars.copy_context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        attempt.interrupt = lambda _: self._loop.call_soon_threadsafe(task.cancel)
-        attempt.where = lambda: _stack_of_task(task)
+        attempt.handled_by(
+            lambda _: self._loop.call_soon_threadsafe(task.cancel), where=lambda: _stack_of_task(task)
+        )
 
     async def _run(self, attempt: Attempt) -> None:
         if not self._take(attempt):
@@ -167,7 +168,7 @@ class ThreadRunner:
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), kind)
 
         attempt.begin()
-        attempt.interrupt, attempt.where = interrupt, lambda: stack_of(thread_id)
+        attempt.handled_by(interrupt, where=lambda: stack_of(thread_id))
         try:
             try:
                 attempt.context.check()  # it may have been asked to stop before it could be interrupted
