@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from tocsin.domain.cells import CELL
 from tocsin.domain.ids import ExecutionKey, execution_text, job_text
 from tocsin.domain.instant import to_datetime
 
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
     from tocsin.sdk.task import NamedTask, Task
 
 OVER: Final = (
-    "SELECT h.job_id, h.fire_at, h.state, h.attempt, h.reason, h.started_at, h.finished_at, h.fire_count, h.cause,"
+    "SELECT h.job_id, h.fire_at, h.state, h.attempt, h.reason, h.started_at, h.finished_at, h.fire_count, h.cause,"  # noqa: S608
     " h.outcome::text AS outcome, h.attempts::text AS attempts, j.name, j.target::text AS target"
     " FROM history h JOIN jobs j ON j.cell = h.cell AND j.id = h.job_id"
-    " WHERE h.cell = 0 AND h.finished_at >= $1 ORDER BY h.finished_at, h.started_at, h.job_id, h.fire_at"
+    f" WHERE h.cell = {CELL} AND h.finished_at >= $1 ORDER BY h.finished_at, h.started_at, h.job_id, h.fire_at"
 )
 """The rows that entries are made of, from an instant on."""
 

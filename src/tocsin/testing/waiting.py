@@ -7,14 +7,15 @@ from uuid import UUID
 
 import msgspec
 
+from tocsin.domain.cells import CELL
 from tocsin.domain.ids import ExecutionKey, execution_text
 from tocsin.domain.instant import to_datetime
 from tocsin.sdk.transactions import connection_kind
 
 WAITING: Final = (
-    "SELECT CAST(e.job_id AS text), CAST(extract(epoch FROM e.fire_at) * 1000000 AS bigint),"
+    "SELECT CAST(e.job_id AS text), CAST(extract(epoch FROM e.fire_at) * 1000000 AS bigint),"  # noqa: S608
     " CAST(extract(epoch FROM e.run_at) * 1000000 AS bigint), CAST(j.target AS text) FROM tocsin.executions e"
-    " JOIN tocsin.jobs j ON j.cell = e.cell AND j.id = e.job_id WHERE e.cell = 0 AND e.route = {route}"
+    f" JOIN tocsin.jobs j ON j.cell = e.cell AND j.id = e.job_id WHERE e.cell = {CELL} AND e.route = {{route}}"
     " ORDER BY e.run_at, e.job_id"
 )
 
