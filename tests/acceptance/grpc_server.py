@@ -6,7 +6,7 @@ bytes that are no message. It remembers what it was sent.
 
 import base64
 import contextlib
-import time
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -72,6 +72,10 @@ class GrpcServer:
 
     def __init__(self, credentials: Any = None, *, reflects: bool = True) -> None:
         self.calls: list[tuple[dict[str, str], Any]] = []
+        self.seconds_left: list[float] = []
+        """When each call came."""
+        self.given_up: list[int] = []
+        """Numbers of orders whose callers went before the answer."""
         pool = descriptor_pool.DescriptorPool()
         known = descriptor_pb2.FileDescriptorProto()
         timestamp_pb2.DESCRIPTOR.CopyToProto(known)
@@ -98,8 +102,11 @@ class GrpcServer:
 
     def _place(self, order: Any, context: grpc.ServicerContext) -> bytes:
         self.calls.append((dict(context.invocation_metadata()), order))
-        if order.wait_ms:
-            time.sleep(order.wait_ms / 1000)
+        self.seconds_left.append(context.time_remaining())
+        over = threading.Event()
+        context.add_callback(over.set)
+        if order.wait_ms and over.wait(order.wait_ms / 1000):
+            self.given_up.append(order.number)
         if order.status:
             name, _, pushback = order.status.partition(" ")
             if pushback:

@@ -139,8 +139,29 @@ def test_a_server_may_ask_to_wait_or_not_to_be_asked_again(server: GrpcServer) -
 
 
 def test_a_deadline_holds_and_travels(server: GrpcServer) -> None:
-    (done,) = calls(target(server, {"wait_ms": 3000}), timeout=0.3)
-    assert (done.verdict, done.failure) == (Verdict.TIMED_OUT, "timeout")
+    (done,) = calls(target(server, {"number": "1"}), timeout=70)
+    assert done.verdict is Verdict.SUCCEEDED
+    assert 60 < server.seconds_left[-1] <= 70
+    (late,) = calls(target(server, {"number": "2", "wait_ms": 60_000}), timeout=0.3)
+    assert (late.verdict, late.failure) == (Verdict.TIMED_OUT, "timeout")
+    wait_for(lambda: 2 in server.given_up, 20, "the server goes on for nobody")
+
+
+def test_a_call_that_is_cancelled_ends_at_the_server(server: GrpcServer) -> None:
+    async def cancel() -> None:
+        channels = Channels(Resolver(_lookup), HERE)
+        caller = GrpcCaller(channels, VirtualClock(ASSIGNMENT.fire_at))
+        waits = target(server, {"number": "3", "wait_ms": 60_000})
+        calling = asyncio.create_task(caller.call(ASSIGNMENT, waits, 90))
+        while not any(order.number == 3 for _, order in server.calls):
+            await asyncio.sleep(0.01)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        await channels.close()
+
+    asyncio.run(cancel())
+    wait_for(lambda: 3 in server.given_up, 20, "the server goes on for nobody")
 
 
 def test_answers_that_are_too_large_or_no_message_end_as_outcomes(server: GrpcServer) -> None:
