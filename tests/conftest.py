@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.support.broker_faults import PROPERTY, table
+from tests.support.figures import tables
 from tests.support.postgres import Cluster, temporary_directory
 
 # Tests start hundreds of processes. Without kept bytecode each of them compiles the whole of Tocsin again.
@@ -49,9 +49,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """The last lines of a run say which brokers messages were published to, and that the dashboard could not
-    be looked at if so."""
+    """The last lines of a run have the figures that tests put down, say which brokers messages were published
+    to, and that the dashboard could not be looked at if so."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
+    _show_figures(reporter)
     _tell_brokers(reporter)
     skipped = (
         [report for report in reporter.stats.get("skipped", ()) if "tests/browser/" in report.nodeid]
@@ -64,8 +65,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         )
 
 
+def _show_figures(reporter: Any) -> None:
+    if not reporter:
+        return
+    reports = [one for reports in reporter.stats.values() for one in reports]
+    called = [one for one in reports if getattr(one, "when", None) == "call"]
+    for text in tables(row for report in called for row in report.user_properties):
+        print(f"\n{text}")
+
+
 def _tell_brokers(reporter: Any) -> None:
-    """Which kinds of brokers passed tests, which were skipped, and what the faults of brokers cost."""
+    """Which kinds of brokers passed tests, and which were skipped for want of a server."""
     if not reporter:
         return
     words = []
@@ -77,12 +87,3 @@ def _tell_brokers(reporter: Any) -> None:
         words += [f"{said}: {', '.join(kinds)}"] if kinds else []
     if words:
         print(f"brokers {'; '.join(words)}")
-    rows = [
-        value
-        for reports in reporter.stats.values()
-        for report in reports
-        for name, value in getattr(report, "user_properties", ())
-        if name == PROPERTY and report.when == "call"
-    ]
-    if rows:
-        print(table(rows))

@@ -12,7 +12,8 @@ import pytest
 from tests.engines.brokers import KINDS, KafkaKind, Kind, RabbitKind
 from tests.engines.servers import KILLS, Server
 from tests.support.api import InProcessApi, fleet, in_process_api
-from tests.support.broker_faults import Note, counted
+from tests.support.broker_faults import counted
+from tests.support.figures import Note
 from tests.support.postgres import Cluster
 from tocsin.api import connections
 

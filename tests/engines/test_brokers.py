@@ -9,7 +9,8 @@ import pytest
 
 from tests.engines.brokers import KINDS, PASSWORD, Kind, SqsKind
 from tests.engines.servers import Server
-from tests.support.broker_faults import Note, counted
+from tests.support.broker_faults import counted
+from tests.support.figures import Note
 from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.outcome import Outcome, Postponed, Verdict
 from tocsin.domain.policy import NETWORK

@@ -12,7 +12,8 @@ import pytest
 from tests.acceptance.certificates import Authority
 from tests.engines.brokers import PASSWORD, KafkaKind
 from tests.engines.servers import KILLS, Kafka
-from tests.support.broker_faults import Note, counted
+from tests.support.broker_faults import counted
+from tests.support.figures import Note
 from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.connection import BrokerTls
 from tocsin.domain.message_target import KafkaTarget

@@ -11,7 +11,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 from tests.engines.brokers import KafkaKind
 from tests.engines.load import Load
 from tests.engines.servers import CLUSTERS, Kafka
-from tests.support.broker_faults import Note, counted
+from tests.support.broker_faults import counted
+from tests.support.figures import Note
 from tests.support.processes import free_port
 from tocsin.domain.connection import Connection
 from tocsin.targets.message.caller import Known

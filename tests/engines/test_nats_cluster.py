@@ -13,7 +13,8 @@ from nats.js.errors import APIError
 from tests.engines.brokers import NatsKind
 from tests.engines.load import Load
 from tests.engines.servers import CLUSTERS, NatsNode
-from tests.support.broker_faults import Note, counted
+from tests.support.broker_faults import counted
+from tests.support.figures import Note
 from tests.support.processes import free_port
 from tocsin.domain.connection import Connection
 from tocsin.targets.message.caller import Known

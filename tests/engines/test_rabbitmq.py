@@ -10,7 +10,8 @@ import pytest
 
 from tests.engines.brokers import PASSWORD, RabbitKind
 from tests.engines.servers import KILLS, Rabbit
-from tests.support.broker_faults import Note, counted
+from tests.support.broker_faults import counted
+from tests.support.figures import Note
 from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.message_target import RabbitTarget
 from tocsin.domain.outcome import Outcome, Verdict

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -189,6 +190,21 @@ async def run_on(place: Place, *statements: str, database: str = USER) -> Any:
         for statement in statements:
             found = await connection.fetch(statement)
         return found[0][0] if found else None
+    finally:
+        await connection.close(timeout=1)
+
+
+async def commits(place: Place, seconds: float) -> list[float]:
+    """Milliseconds that commits take, one after the other, with nothing in them but a few bytes of WAL."""
+    connection = await open_connection(place.url_of(USER), name="test observer")
+    try:
+        found: list[float] = []
+        until = time.monotonic() + seconds
+        while (began := time.monotonic()) < until:
+            await connection.execute("SELECT pg_logical_emit_message(true, 'test', 'commit')")
+            found.append((time.monotonic() - began) * 1000)
+            await asyncio.sleep(0.01)
+        return found
     finally:
         await connection.close(timeout=1)
 

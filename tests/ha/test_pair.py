@@ -12,6 +12,7 @@ from tests.acceptance.fleet import Fleet, run
 from tests.ha.drill import Drill
 from tests.ha.forwarder import Forwarder
 from tests.ha.servers import RELOAD, USER, Pair, lay_out, run_on
+from tests.support.figures import Note
 from tests.support.postgres import temporary_directory
 from tocsin.db.pool import open_database
 from tocsin.store.standing import database_standing
@@ -28,12 +29,12 @@ def template() -> Iterator[Path]:
 
 
 def test_a_primary_that_turns_read_only_and_then_freezes_first_in_the_url(
-    template: Path, tmp_path: Path
+    template: Path, tmp_path: Path, record_property: Note
 ) -> None:
     async def scenario(pair: Pair) -> None:
         async with Fleet(pair.url, tmp_path, nodes=2) as fleet:
             assert await standing_of_fleet(fleet) == "synchronous"
-            drill = Drill(fleet)
+            drill = Drill(fleet, record_property)
             async with drill.under_load(12):
                 async with drill.fault("read-only") as fault:
                     await run_on(pair.primary, READ_ONLY, RELOAD)
@@ -73,11 +74,13 @@ async def _make_writable(pair: Pair) -> None:
         await connection.close()
 
 
-def test_a_primary_that_is_killed_behind_an_endpoint_that_moves(template: Path, tmp_path: Path) -> None:
+def test_a_primary_that_is_killed_behind_an_endpoint_that_moves(
+    template: Path, tmp_path: Path, record_property: Note
+) -> None:
     async def scenario(pair: Pair, endpoint: Forwarder) -> None:
         url = f"postgresql://{USER}@{endpoint.host}/{USER}"
         async with Fleet(url, tmp_path, nodes=2) as fleet:
-            drill = Drill(fleet)
+            drill = Drill(fleet, record_property)
             async with drill.under_load(10), drill.fault("killed, and the endpoint moves") as fault:
                 pair.primary.kill()
                 await fault.is_noticed()
@@ -90,12 +93,14 @@ def test_a_primary_that_is_killed_behind_an_endpoint_that_moves(template: Path, 
         run(scenario(pair, endpoint))
 
 
-def test_a_synchronous_standby_far_away_and_then_gone(template: Path, tmp_path: Path) -> None:
+def test_a_synchronous_standby_far_away_and_then_gone(
+    template: Path, tmp_path: Path, record_property: Note
+) -> None:
     async def scenario(pair: Pair) -> None:
         async with Fleet(pair.url, tmp_path, nodes=2) as fleet:
-            drill = Drill(fleet)
+            drill = Drill(fleet, record_property)
             async with drill.under_load(16):
-                await drill.note_lag("over 80 ms", after=3, seconds=3)
+                await drill.note_lag("over 80 ms", pair.primary, after=3, seconds=3)
                 async with drill.fault("standby gone while synchronous") as fault:
                     pair.standby.kill()
                     await fault.is_noticed()

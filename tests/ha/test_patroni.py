@@ -12,6 +12,7 @@ import pytest
 from tests.acceptance.fleet import Fleet, run
 from tests.ha.drill import Drill
 from tests.ha.patroni import PATRONI, Cluster
+from tests.support.figures import Note
 
 pytestmark = [
     pytest.mark.skipif(not os.environ.get("TOCSIN_HA_PATRONI"), reason="minutes long: make test-ha"),
@@ -26,10 +27,12 @@ def installed() -> None:
     assert PATRONI.exists(), "Patroni is not installed: make .venv/.ha"
 
 
-def test_nothing_is_lost_whatever_happens_to_a_cluster_under_patroni(tmp_path: Path) -> None:
+def test_nothing_is_lost_whatever_happens_to_a_cluster_under_patroni(
+    tmp_path: Path, record_property: Note
+) -> None:
     async def scenario(cluster: Cluster) -> None:
         async with Fleet(cluster.url, tmp_path, nodes=2) as fleet:
-            drill = Drill(fleet)
+            drill = Drill(fleet, record_property)
             async with drill.under_load(100):
                 await killed(drill, cluster)
                 await frozen(drill, cluster)
