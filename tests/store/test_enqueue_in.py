@@ -201,6 +201,17 @@ def test_a_connection_that_is_awaited_takes_jobs_into_its_transaction(bound: Bou
     assert _ids(bound.owner_url) == written
 
 
+def test_a_trace_goes_along(bound: Bound) -> None:
+    trace = f"00-{'a' * 32}-{'b' * 16}-01"
+    _clear(bound)
+    with psycopg.connect(bound.url) as connection:
+        enqueue_in(connection, plain.having(trace=trace), 1)
+        enqueue_many_in(connection, plain.having(trace=trace), [plain.args(2)])
+    with psycopg.connect(bound.owner_url) as owner:
+        rows = owner.execute("SELECT target->>'trace' FROM tocsin.jobs").fetchall()
+    assert rows == [(trace,), (trace,)]
+
+
 def test_what_is_no_connection_or_one_of_the_other_kind_is_refused_by_name(bound: Bound) -> None:
     with pytest.raises(TypeError, match=r"builtins\.int is no connection"):
         enqueue_in(3, plain, 1)

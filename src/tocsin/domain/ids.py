@@ -81,6 +81,11 @@ def new_job_id(now: Instant, partition: int | None = None) -> UUID:
     return UUID(int=value if partition is None else value & ~_PARTITION | partition << _PARTITION_SHIFT)
 
 
+def made_at(job_id: UUID) -> Instant:
+    """When an id was made, by the clock of whoever made it."""
+    return (job_id.int >> 80) * MILLISECOND
+
+
 def partition_of(job_id: UUID) -> int:
     """The partition a job belongs to: stable for ever, whatever becomes of its name."""
     return (job_id.int & _PARTITION) >> _PARTITION_SHIFT

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from types import TracebackType
 from typing import Any, Final
 
+from tocsin.domain.ids import made_at, parse_execution_text
+from tocsin.domain.instant import Span, parse_instant
 from tocsin.domain.protocol import MAX_LOG_LINES, MAX_MESSAGE, MAX_NOTE, LogLine, Progress, TaskClaim
 from tocsin.domain.storable import storable_text
 from tocsin.sdk.outcomes import Stopped
+from tocsin.sdk.traces import attempt_span
 
 _current: ContextVar["Context | None"] = ContextVar("tocsin_task", default=None)
 _NO_TASK: Final = "no task is running here"
@@ -85,6 +89,12 @@ class Context:
         """When its time is over."""
         return datetime.fromisoformat(self._claim.started_at) + timedelta(seconds=self.timeout)
 
+    @property
+    def waited(self) -> Span:
+        """From when it was asked for until the attempt began."""
+        job_id = parse_execution_text(self.execution_id).job_id
+        return parse_instant(self._claim.started_at, "started_at") - made_at(job_id)
+
     @cached_property
     def log(self) -> Log:
         """Lines that are kept with the attempt."""
@@ -137,8 +147,16 @@ class running:  # noqa: N801 - reads as a statement: `with running(context):`
 
     def __enter__(self) -> None:
         self._token = _current.set(self._context)
+        self._span = attempt_span(self._context)
+        self._span.__enter__()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._span.__exit__(kind, error, trace)
         _current.reset(self._token)
 
 

@@ -10,6 +10,7 @@ from tocsin.domain.job import check_queue
 from tocsin.domain.policy import Limit as StoredLimit
 from tocsin.domain.policy import Policies, check_policies
 from tocsin.domain.policy import Retry as StoredRetry
+from tocsin.sdk.traces import trace_here
 
 Run = Literal["async", "thread", "process"]
 Span = str | float
@@ -78,6 +79,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     unique: str | None = None
     debounce: str | None = None
     max_wait: Span | None = None
+    trace: str | None = None
+
+    @property
+    def asked_by(self) -> str | None:
+        """The ``traceparent`` of whoever enqueues: the one that was given, or that of the span here."""
+        return self.trace or trace_here()
 
     def key_for(self, payload: Mapping[str, Any]) -> str | None:
         """The unique key of one call."""

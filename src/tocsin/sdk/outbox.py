@@ -69,6 +69,8 @@ class Outbox:
         del body["target"]
         if options.delay is not None:  # from now on, not from when the relay comes to it
             body["schedule"] = {"at": format_instant(now + parse_span(options.delay, "delay"))}
+        if (trace := options.asked_by) is not None:
+            body["trace"] = trace
         values = {
             "id": str(new_job_id(now)),
             "task": task,
@@ -250,8 +252,11 @@ def connect(dsn: str) -> tuple[Any, bool]:
 
 
 def _body(task: str, payload: str, options: str) -> dict[str, Any]:
+    body = msgspec.json.decode(options)
     target = {"kind": "task", "task": task, "payload": msgspec.json.decode(payload)}
-    return {**msgspec.json.decode(options), "target": target}
+    if (trace := body.pop("trace", None)) is not None:
+        target["trace"] = trace
+    return {**body, "target": target}
 
 
 def _execute(connection: Any, values: Mapping[str, str]) -> None:

@@ -23,15 +23,16 @@ _SHARED: Final = (
 )
 _ONE: Final = (
     "SELECT CAST(tocsin.enqueue(CAST({task} AS text), payload => CAST(CAST({payload} AS text) AS jsonb),"
-    " job_id => CAST(CAST({id} AS text) AS uuid), {shared}{unique}) AS text)"
+    " job_id => CAST(CAST({id} AS text) AS uuid), {shared}{unique}{trace_of}) AS text)"
 ).replace("{shared}", _SHARED)
+_TRACE: Final = ", trace => CAST({trace} AS text)"
 _UNIQUE: Final = ", unique_key => CAST({unique} AS text)"
 _MANY: Final = (
     "SELECT CAST(to_jsonb(tocsin.enqueue_many(CAST({task} AS text),"
     " payloads => ARRAY(SELECT p.one FROM jsonb_array_elements(CAST(CAST({payload} AS text) AS jsonb))"
     " WITH ORDINALITY AS p (one, place) ORDER BY p.place),"
     " job_ids => ARRAY(SELECT CAST(i.one AS uuid) FROM jsonb_array_elements_text(CAST(CAST({id} AS text) AS jsonb))"
-    " WITH ORDINALITY AS i (one, place) ORDER BY i.place), {shared})) AS text)"
+    " WITH ORDINALITY AS i (one, place) ORDER BY i.place), {shared}{trace_of})) AS text)"
 ).replace("{shared}", _SHARED)
 _SUCCEED: Final = (
     "SELECT CAST(tocsin.succeed(CAST(CAST({job} AS text) AS uuid),"
@@ -108,20 +109,20 @@ def _statement(text: str, task: str, options: Options, payload: Any, encoded: st
         parse_instant(options.at, "at")
     delay = None if options.delay is None else str(parse_span(options.delay, "delay"))
     policies = {name: body[name] for name in _POLICIES if body.get(name)}
-    return Statement(
-        text,
-        {
-            "task": task,
-            "payload": encoded,
-            "id": ids,
-            "at": options.at,
-            "delay": delay,
-            "queue": options.queue,
-            "priority": str(options.priority),
-            "policies": _encoded(policies),
-            "tags": _encoded(list(options.tags)),
-        },
-    )
+    values = {
+        "task": task,
+        "payload": encoded,
+        "id": ids,
+        "at": options.at,
+        "delay": delay,
+        "queue": options.queue,
+        "priority": str(options.priority),
+        "policies": _encoded(policies),
+        "tags": _encoded(list(options.tags)),
+    }
+    if (trace := options.asked_by) is None:
+        return Statement(text.replace("{trace_of}", ""), values)
+    return Statement(text.replace("{trace_of}", _TRACE), values | {"trace": trace})
 
 
 def _encoded(value: Any) -> str:

@@ -118,13 +118,16 @@ class Task(Generic[P, R]):
         unique: str | None = None,
         debounce: str | None = None,
         max_wait: Span | None = None,
+        trace: str | None = None,
     ) -> Self:
         """The same task, enqueued otherwise: later, elsewhere, under other policies, once per
-        `idempotency_key`, or as the only live call of this task under a `unique` or `debounce` key."""
+        `idempotency_key`, or as the only live call of this task under a `unique` or `debounce` key. `trace`
+        is a ``traceparent``, where OpenTelemetry has none to offer."""
         given: Mapping[str, Any] = {
             "at": at, "delay": delay, "queue": queue, "priority": priority, "timeout": timeout, "retry": retry,
             "limit": limit, "start_within": start_within, "tags": None if tags is None else tuple(tags),
             "idempotency_key": idempotency_key, "unique": unique, "debounce": debounce, "max_wait": max_wait,
+            "trace": trace,
         }  # fmt: skip
         changed = {name: value for name, value in given.items() if value is not None}
         options = msgspec.structs.replace(self.options, **changed)
@@ -136,7 +139,7 @@ class Task(Generic[P, R]):
         return value if self.keep_result else None
 
     def _body(self, options: Options, payload: dict[str, Any]) -> dict[str, Any]:
-        return options.job({"kind": "task", "task": self.name, "payload": payload}, payload)
+        return options.job(_target(self.name, payload, options), payload)
 
     def _enqueue(self, options: Options, payload: dict[str, Any]) -> Handle[R]:
         client = self.app.client
@@ -182,6 +185,12 @@ class NamedTask:
         """Have it run with this payload; options as for `Task.having`."""
         chosen = Options(**options)
         names = payload if isinstance(payload, dict) else {}
-        body = chosen.job({"kind": "task", "task": self.name, "payload": payload}, names)
+        body = chosen.job(_target(self.name, payload, chosen), names)
         job = self.app.client.jobs.create(**body, idempotency_key=chosen.idempotency_key)
         return Handle(self.app.client, job["id"], None, None, job.get("outcome"))
+
+
+def _target(task: str, payload: Any, options: Options) -> dict[str, Any]:
+    target = {"kind": "task", "task": task, "payload": payload}
+    trace = options.asked_by
+    return target if trace is None else target | {"trace": trace}
