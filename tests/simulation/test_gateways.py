@@ -1,26 +1,33 @@
 """Remote workers and gateways on virtual time, with seeded faults: answers are lost, gateways and workers
-die, gateways freeze and come back, claims go by other gateways than they came. What must hold (W1, W2, W3, W6
-and W8 of the design) is checked at every step.
+die, gateways freeze and come back, claims go by other gateways than they came, and an application enqueues in
+transactions that stay open for a while. What must hold (W1, W2, W3, W6, W8 and T1 of the design) is checked
+at every step.
 """
 
 import asyncio
 import contextlib
+import itertools
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+from uuid import UUID, uuid4
 
+import asyncpg
 import msgspec
 import pytest
 
 from tests.simulation.workshop import SHARDS, TENANT, Workshop, play
 from tests.support.queues import CELL
-from tocsin.db.pool import Database, Record
+from tocsin.db.pool import Database, Record, open_database
 from tocsin.db.statements import named
+from tocsin.domain.audit import Origin
 from tocsin.domain.errors import Conflict, NotFound, Unavailable
 from tocsin.domain.ids import ExecutionKey, execution_text, new_job_id, parse_execution_text, shard_of
-from tocsin.domain.instant import SECOND, format_instant
+from tocsin.domain.instant import SECOND, Instant, format_instant
 from tocsin.domain.job import Definition
 from tocsin.domain.lifecycle import CancelResult
+from tocsin.domain.limits import TenantLimits
 from tocsin.domain.policy import Limit, Policies, Retry
 from tocsin.domain.protocol import (
     Ask,
@@ -43,6 +50,8 @@ from tocsin.scheduler.reclaimer import _judge
 from tocsin.service import AGAIN_NOW
 from tocsin.settings import Settings
 from tocsin.store.jobs import NewJob
+from tocsin.store.logins import LoginStore
+from tocsin.store.tenants import TenantStore
 from tocsin.telemetry import Telemetry
 from tocsin.worker.remote.assembly import GatewayParts, make_gateway
 
@@ -105,6 +114,36 @@ class SimulatedWorker:
         self.held: dict[str, TaskClaim] = {}
 
 
+class Application:
+    """A program with a login of its own, and transactions that stay open while the world goes on."""
+
+    def __init__(self, url: str, login: str) -> None:
+        parts = urlsplit(url)
+        self._url = urlunsplit(parts._replace(netloc=f"{login}@{parts.netloc.rpartition('@')[2]}"))
+        self.open: list[tuple[asyncpg.Connection, Instant, list[UUID]]] = []
+        self.committed: set[UUID] = set()
+        self.undone: set[UUID] = set()
+
+    async def begin(self, now: Instant, rng: random.Random) -> None:
+        connection = await asyncpg.connect(self._url)
+        await connection.execute("BEGIN")
+        enqueue = "SELECT tocsin.enqueue($1)"
+        made = [await connection.fetchval(enqueue, rng.choice("ab")) for _ in range(rng.randint(1, 3))]
+        self.open.append((connection, now, made))
+
+    async def end(self, rng: random.Random) -> Instant | None:
+        """End a transaction, well or not. When it began, if it was committed."""
+        connection, began, made = self.open.pop(rng.randrange(len(self.open)))
+        end = rng.choice(["COMMIT", "COMMIT", "ROLLBACK", "its process dies"])
+        if end == "its process dies":
+            connection.terminate()
+        else:
+            await connection.execute(end)
+            await connection.close()
+        (self.committed if end == "COMMIT" else self.undone).update(made)
+        return began if end == "COMMIT" else None
+
+
 class Simulation:
     """Two gateways, some workers, and a record of everything that was promised."""
 
@@ -116,7 +155,6 @@ class Simulation:
         """By the numbers of their nodes."""
         self.frozen: dict[int, list[Callable[[GatewayParts], Awaitable[Any]]]] = {}
         """Gateways that stand still, each with the requests that it has not read."""
-        self.thawed = 0
         self.workers: list[SimulatedWorker] = []
         self.handed: dict[tuple[str, str], SimulatedWorker] = {}
         """Execution and token to the worker that got it."""
@@ -128,6 +166,7 @@ class Simulation:
         self.settled: dict[str, str] = {}
         """Executions that succeeded, and the token under which that was acknowledged."""
         self.made: list[ExecutionKey] = []
+        self.application: Application | None = None
 
     async def gateway(self) -> None:
         node_id = await self.shop.leases.register("gateway", ["api"], "simulated")
@@ -191,8 +230,8 @@ class Simulation:
 
     async def step(self) -> None:
         act = self.rng.choices(
-            [self.enqueue, self.claim, self.settle, self.beat, self.release, self.cancel, self.tick, self.lose_worker, self.lose_gateway, self.freeze_one, self.thaw_one],
-            [20, 30, 25, 8, 4, 5, 10, 2, 2, 5, 4],
+            [self.enqueue, self.claim, self.settle, self.beat, self.release, self.cancel, self.tick, self.lose_worker, self.lose_gateway, self.freeze_one, self.thaw_one, self.begin, self.end_one],
+            [20, 30, 25, 8, 4, 5, 10, 2, 2, 5, 4, 8, 8],
         )[0]  # fmt: skip
         await act()
         await self.check()
@@ -218,6 +257,19 @@ class Simulation:
         if task != "unserved":
             self.made.append(ExecutionKey(job_id, now))
 
+    async def begin(self) -> None:
+        if self.application is not None and len(self.application.open) < 4:
+            await self.application.begin(self.shop.time.now(), self.rng)
+
+    async def end_one(self) -> None:
+        """A transaction ends. Gateways hear of a commit by its notices, or that notices may have been lost."""
+        if self.application is None or not self.application.open:
+            return
+        if (began := await self.application.end(self.rng)) is not None:
+            lost = self.rng.random() < 0.3
+            for parts, task in itertools.product(self.gateways.values(), "ab"):
+                parts.late_entries.heard(None if lost else f"{began}:{TENANT}:5:default:task:{task}")
+
     async def claim(self) -> None:
         worker = self.rng.choice(self.workers)
         worker.seq += 1
@@ -228,6 +280,7 @@ class Simulation:
         for claim in given.claims if given else ():
             assert claim.task in worker.tasks, "W2: a worker got a task that it does not know"
             assert claim.id not in self.cancelled, "W3: what was answered as cancelled was handed out"
+            self.check_committed(parse_execution_text(claim.id).job_id)
             holder = self.handed.setdefault((claim.id, claim.token), worker)
             assert holder is worker, "W6: two workers got an execution under one token"
             worker.held[claim.id] = claim
@@ -325,7 +378,6 @@ class Simulation:
     async def thaw(self, node_id: int) -> None:
         """It goes on: with what it remembers, and with requests whose workers have given up."""
         parts, unread = self.gateways[node_id], self.frozen.pop(node_id)
-        self.thawed += 1
         late = [asyncio.ensure_future(call(parts)) for call in unread]
         for _ in range(40):
             await self.turn(parts)
@@ -339,6 +391,13 @@ class Simulation:
         )
         assert running["number"] <= 2, "W8: more run under a limit key than may"
 
+    def check_committed(self, job_id: UUID) -> None:
+        if self.application is not None:
+            unsettled = {made for *_, some in self.application.open for made in some}
+            assert job_id not in unsettled | self.application.undone, (
+                "T1: what was not committed was handed out"
+            )
+
     async def _token(self, execution: str) -> str | None:
         row = await self.shop.live(parse_execution_text(execution))
         return None if row is None or row["claim_token"] is None else str(row["claim_token"])
@@ -348,9 +407,11 @@ class Simulation:
         self.database.broken = 0.0
         while self.frozen:
             await self.thaw(self.rng.choice(list(self.frozen)))
+        while self.application is not None and self.application.open:
+            await self.end_one()
         self.workers.append(SimulatedWorker(("a", "b")))  # the others may all know the same one
         await self.introduce(self.workers[-1])
-        for _ in range(400):
+        for _ in range(800):  # past the ten minutes after which a worker looks at the bottom of its lanes
             await self.claim()
             while self._some() is not None:
                 await self.settle()
@@ -367,21 +428,54 @@ class Simulation:
             assert (row["state"], str(row["claim_token"])) == ("succeeded", token), "W1"
             result = await self.shop.executions.result(TENANT, parse_execution_text(execution))
             assert result == f'"{token}"'
+        await self.check_enqueued()
+
+    async def check_enqueued(self) -> None:
+        """Of each call that was committed there is one end, and nothing of any other."""
+        if self.application is None:
+            return
+        rows = await self.shop.plain.fetch("SELECT job_id, count(*) AS ends FROM history GROUP BY job_id")
+        ends = {row["job_id"]: row["ends"] for row in rows}
+        assert {job_id: ends.get(job_id) for job_id in self.application.committed} == dict.fromkeys(
+            self.application.committed, 1
+        ), "T1: what was committed did not run"
+        assert not self.application.undone & ends.keys(), "T1: what was not committed ran"
+
+
+@pytest.fixture
+def login(url: str) -> str:
+    """A login that is bound to the tenant."""
+    name = f"app_{uuid4().hex[:12]}"
+
+    async def make() -> None:
+        database = await open_database(url, name="test", size=1)
+        try:
+            await database.execute(f"CREATE ROLE {name} LOGIN")
+            tenant = await TenantStore(database).find("default")
+            assert tenant is not None
+            await LoginStore(database, 45.0, TenantLimits()).bind(tenant, name, Origin("test"))
+        finally:
+            await database.close()
+
+    asyncio.run(make())
+    return name
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_gateways_and_workers_that_fail_break_no_promise(url: str, seed: int) -> None:
+def test_gateways_and_workers_that_fail_break_no_promise(url: str, login: str, seed: int) -> None:
     async def story(shop: Workshop) -> None:
         simulation = Simulation(shop, seed)
+        simulation.application = Application(url, login)
         for _ in range(2):
             await simulation.gateway()
         for _ in range(3):
             await simulation.worker()
+        for act in (simulation.begin, simulation.freeze_one):  # so that each happens, whatever is drawn
+            await act()
         for _ in range(STEPS):
             await simulation.step()
         await simulation.end()
         assert simulation.settled, "nothing happened"
-        assert simulation.thawed, "no gateway froze"
 
     play(url, story)
 
