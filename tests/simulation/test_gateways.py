@@ -262,7 +262,7 @@ class Simulation:
             await self.application.begin(self.shop.time.now(), self.rng)
 
     async def end_one(self) -> None:
-        """A transaction ends. Gateways hear of a commit by its notices, or that notices may have been lost."""
+        """A transaction ends. Gateways hear of a commit by its notice, or that notices may have been lost."""
         if self.application is None or not self.application.open:
             return
         if (began := await self.application.end(self.rng)) is not None:
