@@ -1,5 +1,5 @@
-"""The `tocsin` command. With the server installed it is `tocsin.cli`; without, `tocsin tasks` alone, which
-needs nothing but the SDK, and every other command says what is missing."""
+"""The `tocsin` command. With the server installed it is `tocsin.cli`; without, `tocsin tasks` and `tocsin
+conformance`, which need nothing but the SDK, and every other command says what is missing."""
 
 import importlib.util
 import sys
@@ -21,6 +21,10 @@ def main() -> None:
 
 def _small(words: list[str]) -> int:
     asked_for = next((word for word in words if not word.startswith("-")), None)
+    if asked_for == "conformance":
+        from tocsin.sdk.conformance.command import run as judge  # noqa: PLC0415
+
+        return judge(words[words.index("conformance") + 1 :])
     if asked_for not in (None, "tasks"):
         print(  # noqa: T201 - a command speaks to its terminal
             f"tocsin {asked_for} needs the server, which is not installed: pip install '{_EXTRA}'",

@@ -16,8 +16,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.support.api import RealApi
 from tests.support.postgres import temporary_directory
-from tests.support.processes import Processes, free_port, wait_for
+from tests.support.processes import Processes, free_port
 from tocsin.dashboard.pages import STATIC
 
 ROOT = Path(__file__).parents[2]
@@ -56,12 +57,31 @@ class Environment:
         there = {canonicalize_name(one.name) for one in distributions(path=[str(self._packages)])}
         return there - {"tocsin"}
 
+    @property
+    def direct(self) -> set[str]:
+        """What Tocsin asks for by itself, without an extra."""
+        asked_for = map(Requirement, self._ours.requires or ())
+        return {canonicalize_name(one.name) for one in asked_for if _wanted(one, set())}
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files that come with it."""
+        return sum(
+            Path(str(file.locate())).stat().st_size
+            for one in distributions(path=[str(self._packages)])
+            for file in one.files or ()
+            if file.suffix != ".pyc" and Path(str(file.locate())).exists()
+        )
+
+    @property
+    def _ours(self) -> PathDistribution:
+        return PathDistribution(next(self._packages.glob("tocsin-*.dist-info")))
+
     def _pip(self, *words: str) -> None:
         _run(sys.executable, "-m", "pip", "--python", str(self.python), *words)
 
     def _link_closure(self, extra: str) -> None:
-        ours = PathDistribution(next(self._packages.glob("tocsin-*.dist-info")))
-        for one in _closure(ours, {extra}):
+        for one in _closure(self._ours, {extra}):
             for top in {
                 file.parts[0] for file in one.files or () if file.parts[0] not in ("..", "__pycache__")
             }:
@@ -84,13 +104,17 @@ def _closure(root: Distribution, extras: set[str]) -> Iterator[Distribution]:
     while waiting:
         one, extras = waiting.pop()
         for requirement in map(Requirement, one.requires or ()):
-            marker = requirement.marker
-            wanted = marker is None or any(marker.evaluate({"extra": extra}) for extra in extras | {""})
-            if wanted and (name := canonicalize_name(requirement.name)) not in seen:
+            name = canonicalize_name(requirement.name)
+            if _wanted(requirement, extras) and name not in seen:
                 seen.add(name)
                 found = distribution(name)
                 waiting.append((found, requirement.extras))
                 yield found
+
+
+def _wanted(requirement: Requirement, extras: set[str]) -> bool:
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras | {""})
 
 
 @pytest.fixture(scope="module")
@@ -127,9 +151,10 @@ def server(directory: Path, wheel: Path, from_index: bool) -> Environment:
 
 
 def test_alone_it_needs_two_packages_and_what_they_need(small: Environment) -> None:
-    direct = {"httpx2", "msgspec"}
-    assert direct <= small.needed
+    assert small.direct == {"httpx2", "msgspec"}
+    assert small.direct <= small.needed
     assert {"click", "asyncpg", "starlette", "uvicorn", "cryptography"} & small.needed == set()
+    assert small.size <= 7_000_000
     everything = "import tocsin; [getattr(tocsin, name) for name in tocsin.__all__]; print(tocsin.__file__)"
     imported = small.run("-c", everything)
     assert imported.stdout.startswith(str(small.directory)), imported.stderr
@@ -148,10 +173,19 @@ def test_alone_its_command_runs_tasks_and_says_what_the_others_need(small: Envir
     assert "pip install 'tocsin[server]'" in missing.stderr
 
 
-@pytest.mark.skipif(
-    not (STATIC / "manifest.json").exists(), reason="the dashboard is not built: python3 web/build.py"
-)
-def test_with_the_server_it_serves_the_dashboard_and_the_small_one_runs_a_task(
+def test_alone_it_judges_its_own_worker(small: Environment) -> None:
+    worker = (str(small.python), str(small.command), "tasks", "serve", "tocsin.sdk.conformance.tasks:app")
+    judged = small.run(
+        str(small.command), "conformance", "--patience", "60", "--only", "batches", "--", *worker
+    )
+    assert judged.returncode == 0, judged.stdout + judged.stderr
+    assert judged.stdout.endswith("1 of 1 scenarios passed\n")
+    nothing = small.run(str(small.command), "conformance", "--only", "no such scenario")
+    assert (nothing.returncode, nothing.stdout) == (2, "")
+    assert "--list names them" in nothing.stderr
+
+
+def test_with_the_server_it_serves_and_the_small_one_runs_a_task(
     directory: Path, server: Environment, small: Environment
 ) -> None:
     directory.joinpath("shop.py").write_text(SHOP)
@@ -163,12 +197,12 @@ def test_with_the_server_it_serves_the_dashboard_and_the_small_one_runs_a_task(
         )  # fmt: skip
         process.command[0] = str(server.python)
         process.start()
-        wait_for(lambda: "#ticket=" in process.output() or not process.alive, 60, "serve prints no link")
-        assert process.alive, process.last_words()
-        shell = _get(port, "/")
-        script = re.search(r'src="(/assets/main-[^"]+)"', shell)
-        assert script, shell
-        assert "import" in _get(port, script[1])
+        RealApi(port).wait_until_ready(process)
+        if (STATIC / "manifest.json").exists():  # built into the wheel, too
+            shell = _get(port, "/")
+            script = re.search(r'src="(/assets/main-[^"]+)"', shell)
+            assert script, shell
+            assert "import" in _get(port, script[1])
         reach = {
             "url": f"http://127.0.0.1:{port}",
             "api_key": (data / "admin-key").read_text().strip(),

@@ -1,12 +1,11 @@
 """`tocsin conformance`: does a worker in some language keep to the worker protocol?"""
 
 import sys
-from typing import Any
 
 import click
-import msgspec
 
-from tocsin.sdk.conformance.run import SCENARIOS, Verdict, judge
+from tocsin.domain.errors import Refused
+from tocsin.sdk.conformance.command import conform
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -39,36 +38,8 @@ def conformance(
       tocsin conformance -- node worker.js
       tocsin conformance --only SIGTERM -- ./go-worker
     """
-    chosen = [one for one in SCENARIOS if only is None or only.lower() in one.name.lower()]
-    if not chosen:
-        raise click.UsageError(f"no scenario has {only!r} in its name; --list names them")
-    if listed:
-        for one in chosen:
-            click.echo(f"{one.name}: {one.expects}")
-        return
-    if not command:
-        raise click.UsageError("name the command of the worker, after --")
-    missed = 0
-    for number, verdict in enumerate(judge(command, chosen, at_once=at_once, patience=patience), start=1):
-        missed += not verdict.passed
-        click.echo(_as_json(verdict) if as_json else _as_text(number, verdict))
-    if not as_json:
-        click.echo(f"{len(chosen) - missed} of {len(chosen)} scenarios passed")
-    sys.exit(1 if missed else 0)
-
-
-def _as_text(number: int, verdict: Verdict) -> str:
-    one = verdict.scenario
-    word = click.style("passed", fg="green") if verdict.passed else click.style("FAILED", fg="red")
-    line = f"{number:2} {word}  {one.name:26}  expected: {one.expects}; seen: {verdict.seen}"
-    printed = "".join(f"\n             | {text}" for text in verdict.printed.splitlines()[-12:])
-    return line + printed
-
-
-def _as_json(verdict: Verdict) -> str:
-    one = verdict.scenario
-    told: dict[str, Any] = {
-        "name": one.name, "expected": one.expects, "passed": verdict.passed, "seen": verdict.seen,
-        "printed": verdict.printed,
-    }  # fmt: skip
-    return msgspec.json.encode(told).decode()
+    try:
+        code = conform(command, only=only, at_once=at_once, patience=patience, listed=listed, as_json=as_json)
+    except Refused as error:
+        raise click.UsageError(str(error)) from None
+    sys.exit(code)
