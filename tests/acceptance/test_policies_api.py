@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -365,6 +366,14 @@ class TestControl:
         assert cancelled.json()["state"] == "cancelled"
         assert api.post(f"/v1/backfills/{listed[0]}/cancel").status == 409
         assert api.get(f"/v1/backfills/{listed[1]}").json()["state"] == "running"
+
+    def test_the_id_of_a_backfill_does_not_tell_how_many_others_made(self, api: InProcessApi) -> None:
+        job = api.create(schedule={"cron": "0 * * * *"})
+        body = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-03T00:00:00Z"}
+        ids = [api.post(f"/v1/jobs/{job['id']}/backfills", body).json()["backfill"]["id"] for _ in range(3)]
+        assert ids == sorted(ids)
+        assert all(1 << 40 < one < 1 << 53 for one in ids)
+        assert all(after - before > 1 << 3 for before, after in pairwise(ids))
 
     @pytest.mark.parametrize(
         ("change", "field"),
