@@ -24,6 +24,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from bench.archive_steps import archive_steps
 from bench.installation import installation
 from bench.message_steps import message_steps
 from bench.peer_steps import peer_steps
@@ -46,6 +47,7 @@ def all_steps(sizes: Sizes, peers: Sequence[str], only: str) -> list[Step]:
         *our_steps(sizes),
         *task_steps(sizes),
         *message_steps(sizes),
+        *archive_steps(sizes),
         *peer_steps(sizes, peers, lambda name: PEERS[name].measures),
     ]
     whats = list(dict.fromkeys(step.what for step in steps))

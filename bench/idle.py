@@ -1,6 +1,6 @@
 """(h) Idle cost: what a fleet with nothing to do asks of the database and the processor.
 
-.venv/bin/python -m bench.idle [--engines 2] [--seconds 30]
+.venv/bin/python -m bench.idle [--engines 2] [--seconds 30] [--shards 256]
 """
 
 import argparse
@@ -11,6 +11,7 @@ import uvloop
 
 from bench.installation import Installation, installation
 from bench.processes import cpu_seconds, resident_mb
+from tocsin.domain.shard import DEFAULT_SHARDS
 
 SETTLE = 15  # seconds; connections that become idle tell what they did only after ten, and joining the fleet is not idling
 
@@ -61,8 +62,8 @@ async def queries(place: Installation) -> int:
     return int(row["n"])
 
 
-async def main(engines: int, seconds: float) -> None:
-    async with installation() as place:
+async def main(engines: int, seconds: float, shards: int) -> None:
+    async with installation(shards=shards) as place:
         cost = await idle(place, engines, seconds)
     print(
         f"idle api + {engines} engines: {cost.queries:.1f} queries per second, {cost.cpu_percent:.1f} % of a core with the"
@@ -74,5 +75,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.idle", description=__doc__.partition("\n")[0])
     parser.add_argument("--engines", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=30.0, help="how long it is watched")
+    parser.add_argument("--shards", type=int, default=DEFAULT_SHARDS, help="of the installation")
     options = parser.parse_args()
-    uvloop.run(main(options.engines, options.seconds))
+    uvloop.run(main(options.engines, options.seconds, options.shards))

@@ -155,10 +155,13 @@ class Installation:
         """Start processes of a role and wait until they have joined the fleet."""
         environment = os.environ | {"TOCSIN_DATABASE_URL": self.url, "TOCSIN_LOG_LEVEL": "error"}
         environment |= {f"TOCSIN_{name.upper()}": str(value) for name, value in settings.items()}
+        log = None if environment["TOCSIN_LOG_LEVEL"] == "error" else asyncio.subprocess.DEVNULL
         before = (await self.database.one("SELECT coalesce(max(id), 0) AS id FROM nodes"))["id"]
         for _ in range(count):
             self.processes.append(
-                await asyncio.create_subprocess_exec(sys.executable, *self.program, role, env=environment)
+                await asyncio.create_subprocess_exec(
+                    sys.executable, *self.program, role, env=environment, stderr=log
+                )
             )
         joined = "SELECT count(*) AS n FROM nodes WHERE id > $1"
         while (await self.database.one(joined, before))["n"] < count:
@@ -218,7 +221,7 @@ class Installation:
 
 
 @asynccontextmanager
-async def installation(kept: Path | None = None) -> AsyncIterator[Installation]:
+async def installation(kept: Path | None = None, shards: int = DEFAULT_SHARDS) -> AsyncIterator[Installation]:
     """A fresh installation in a temporary directory; or the one in a directory that is kept, made if there is
     none."""
     directory = kept or Path(tempfile.mkdtemp(prefix="tocsin-bench-"))
@@ -229,7 +232,7 @@ async def installation(kept: Path | None = None) -> AsyncIterator[Installation]:
     server = EmbeddedServer(directory)
     try:
         url = await server.start()
-        await migrate(url)
+        await migrate(url, shards)
         database = await open_database(url, name="bench", timeout=1200)
         await HistoryStore(database).make_partitions(system_now())
         pid = int((directory / "postgres" / "postmaster.pid").read_text().splitlines()[0])

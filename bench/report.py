@@ -29,6 +29,7 @@ SECTIONS: Mapping[str, str] = {
     "j": "Failover",
     "k": "Tasks: functions in workers of users",
     "l": "Messages, gRPC calls and scripts",
+    "m": "The archive",
 }
 
 

@@ -18,8 +18,8 @@ from bench.fires import all_fires
 from bench.growth import DRAINS, growth
 from bench.held_vacuum import WINDOW, Sustained, side_by_side
 from bench.herd import Herd, Lag, curve_of_history, herd
-from bench.idle import SETTLE, idle
-from bench.installation import Installation
+from bench.idle import SETTLE, Idle, idle
+from bench.installation import Installation, installation
 from bench.recurring import recurring
 from bench.report import OURS, Measured
 from bench.sink import sink
@@ -32,9 +32,12 @@ SINGLY = "Jobs created one by one"
 IN_BULK = "Jobs created in bulk"
 DRAIN = "Due no-op executions run to the end, with history"
 KINDS = "The same drain with policies"
+LOGS = "The same drain with lines of attempts in the log"
+LOGGED = {"no log": {}, "`off`": {"log_attempts": "off"}, "`all`": {"log_attempts": "all"}}
 SPREAD = "Jobs at random instants"
 HELD = "Executions drained while work is added"
 IDLE = f"An API and {ENGINES} engines with nothing to do"
+SHARDS = "The same by the number of shards"
 FIRES = "Webhooks into a fast sink"
 LATE = "Start lag after one of three engines is killed"
 
@@ -63,6 +66,10 @@ class Sizes(msgspec.Struct, frozen=True):
     task_herd: int = 10_000
     enqueued: int = 100_000
     messages: int = 20_000
+    archived: int = 10_000_000
+    archived_beside: int = 1_000_000
+    archive_looks: int = 20
+    shards: tuple[int, ...] = (64, 256, 1024)
 
 
 QUICK = Sizes(
@@ -85,6 +92,10 @@ QUICK = Sizes(
     task_herd=500,
     enqueued=1000,
     messages=1000,
+    archived=5000,
+    archived_beside=5000,
+    archive_looks=2,
+    shards=(64,),
 )
 
 
@@ -111,6 +122,7 @@ def our_steps(sizes: Sizes) -> Iterator[Step]:
     runs = sizes.runs
     yield Step("a", SINGLY, "create", 3 + runs * (8 + sizes.batch / 10_000 + sizes.singles / 2000), _create)
     yield Step("b", DRAIN, "drain", runs * (14 + sizes.drain / 10_000), _drain)
+    yield Step("b", LOGS, "drain with a log", runs * len(LOGGED) * (14 + sizes.drain / 10_000), _drain_logged)
     yield Step(
         "b", KINDS, "drain with policies", runs * len(drains.KINDS) * (7 + sizes.drain / 12_000), _drain_kinds
     )
@@ -135,6 +147,9 @@ def our_steps(sizes: Sizes) -> Iterator[Step]:
         "g", HELD, "held vacuum", runs * (30 + 62 * (sizes.held_warm_up + sizes.held_minutes)), _held_vacuum
     )
     yield Step("h", IDLE, "idle", runs * (5 + SETTLE + 2 * sizes.idle_seconds), _idle)
+    for shards in sizes.shards:
+        seconds = runs * (15 + SETTLE + 2 * sizes.idle_seconds)
+        yield Step("h", SHARDS, f"idle, {shards} shards", seconds, _idle_shards(shards))
     yield Step("i", FIRES, "fires", runs * (18 + sizes.fires / 4000), _fires)
     yield Step("j", LATE, "failover", runs * 40, _failover)
 
@@ -168,6 +183,18 @@ async def _drain(bench: Bench) -> list[Measured]:
         rate_row("b", DRAIN, OURS, ours, command, headline=True, note=f"{count:,} jobs, {ENGINES} engines"),
         rate_row("b", DRAIN, "the same statements, nothing between", limit, command, ours=False),
     ]
+
+
+async def _drain_logged(bench: Bench) -> list[Measured]:
+    """What the log costs where it says nothing of attempts, and where it has a line for each."""
+    count, runs = bench.sizes.drain, bench.sizes.runs
+    rates: dict[str, list[float]] = {name: [] for name in LOGGED}
+    for _ in range(runs):
+        for name, settings in LOGGED.items():
+            logged = {"log_level": "info", "log_format": "json"} | settings if settings else {}
+            rates[name].append((await drains.drained(bench.place, count, ENGINES, **logged)).rate)
+    command = f"python -m bench.full --only b   # {count:,} jobs, {runs} runs"
+    return [rate_row("b", LOGS, f"{OURS}, {name}", values, command) for name, values in rates.items()]
 
 
 async def _drain_kinds(bench: Bench) -> list[Measured]:
@@ -324,16 +351,31 @@ async def _held_vacuum(bench: Bench) -> list[Measured]:
     ]
 
 
+def _idle_shards(shards: int) -> Callable[[Bench], Awaitable[list[Measured]]]:
+    async def measure(bench: Bench) -> list[Measured]:
+        async with installation(shards=shards) as place:
+            found = [await idle(place, ENGINES, bench.sizes.idle_seconds) for _ in range(bench.sizes.runs)]
+        seconds = f"{bench.sizes.idle_seconds:g}"
+        command = f"python -m bench.idle --engines {ENGINES} --seconds {seconds} --shards {shards}"
+        return [Measured("h", SHARDS, f"{OURS}, {shards} shards", idle_values(found), command, ours=True)]
+
+    return measure
+
+
 async def _idle(bench: Bench) -> list[Measured]:
     found = [await idle(bench.place, ENGINES, bench.sizes.idle_seconds) for _ in range(bench.sizes.runs)]
-    values: dict[str, Sequence[float]] = {
+    command = f"python -m bench.idle --engines {ENGINES} --seconds {bench.sizes.idle_seconds:g}"
+    return [Measured("h", IDLE, OURS, idle_values(found), command, ours=True, headline=True)]
+
+
+def idle_values(found: Sequence[Idle]) -> dict[str, Sequence[float]]:
+    """The columns of idle cost."""
+    return {
         "queries per second": [cost.queries for cost in found],
         "% of a core, with the database": [cost.cpu_percent for cost in found],
         "connections": [cost.connections for cost in found],
         "MB": [cost.memory_mb for cost in found],
     }
-    command = f"python -m bench.idle --engines {ENGINES} --seconds {bench.sizes.idle_seconds:g}"
-    return [Measured("h", IDLE, OURS, values, command, ours=True, headline=True)]
 
 
 async def _fires(bench: Bench) -> list[Measured]:
