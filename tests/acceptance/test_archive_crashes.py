@@ -1,5 +1,5 @@
-"""A scheduler that archives is killed at ten places by SIGKILL: each row is in the database or in the archive,
-once, and in the end all of the day is archived."""
+"""A scheduler that archives is killed by SIGKILL at ten places: a row is in the database or in the archive,
+once; in the end all of the day is archived."""
 
 import signal
 from pathlib import Path
