@@ -18,6 +18,7 @@ from tocsin.scheduler.leaser import Leases
 from tocsin.store.foreseeing import Foreseeing
 from tocsin.store.leases import LeaseStore
 from tocsin.store.tallies import TallyStore
+from tocsin.telemetry import Telemetry
 
 DAYS: Final = 6
 TENANTS: Final = ("default", "tenth", "hundredth")
@@ -104,7 +105,7 @@ async def foresee(database: Database) -> float:
     node = await leasing.register("bench", ("scheduler",), "bench")
     leases.renewed(await leasing.take(node, DEFAULT_SHARDS), clock.monotonic())
     forecaster, began, at = (
-        Forecaster(Foreseeing(database, node), leases, clock),
+        Forecaster(Foreseeing(database, node), leases, clock, Telemetry()),
         clock.monotonic(),
         clock.now(),
     )
