@@ -12,6 +12,8 @@ class FakeRedis:
 
     def __init__(self, answers: Sequence[str]) -> None:
         self._answers = list(answers)
+        self.heard: list[str] = []
+        """The commands that came, by their names."""
         self.port = 0
 
     async def __aenter__(self) -> Self:
@@ -25,7 +27,10 @@ class FakeRedis:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
             words = [await _word(reader) for _ in range(int(line[1:]))]
-            if words[0] == b"XADD":
+            self.heard.append(words[0].decode())
+            if words[0] == b"ASKING":
+                writer.write(b"+OK\r\n")
+            elif words[0] == b"XADD":
                 writer.write(f"{self._answers[0]}\r\n".encode())
                 self._answers = self._answers[1:] or self._answers
             else:

@@ -37,9 +37,12 @@ async def _listening(serve: Serve) -> tuple[asyncio.Server, int]:
         ("8.8.8.8:6379", "port 6379"),
     ],
 )
-def test_a_node_that_a_redis_cluster_names_is_refused_like_any_other_address(node: str, words: str) -> None:
+@pytest.mark.parametrize("word", ["MOVED", "ASK"])
+def test_a_node_that_a_redis_cluster_names_is_refused_like_any_other_address(
+    word: str, node: str, words: str
+) -> None:
     async def scenario() -> Any:
-        async with FakeRedis([f"-MOVED 100 {node}"]) as server:
+        async with FakeRedis([f"-{word} 100 {node}"]) as server:
             connection = Connection("redis", (f"127.0.0.1:{server.port}",))
             attempts = Attempts(RedisBroker, connection, policy=LOCAL)
             # The slot that the fake names is the stream's own.

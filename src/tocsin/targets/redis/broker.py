@@ -1,9 +1,9 @@
 """Redis streams: a message counts as published when XADD answers with the entry's id.
 
 A batch is one write and as many answers. Redis drops no duplicates: after a lost answer the entry may be
-there twice, with the same idempotency key. A cluster says where a stream lives (`MOVED`); that host is
-checked like any other before it is called, and remembered. Without a cluster only a primary is written to: of
-several addresses, the first that greets us as one.
+there twice, with the same idempotency key. A cluster says where a stream lives (`MOVED`), or is going to
+(`ASK`); that host is checked like any other before it is called, and the former is remembered. Without a
+cluster only a primary is written to: of several addresses, the first that greets us as one.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from tocsin.domain.addresses import TargetUrl
 from tocsin.domain.connection import places, read_place
 from tocsin.domain.errors import Refused
 from tocsin.domain.message_target import RedisTarget
-from tocsin.domain.outcome import Outcome, Verdict
+from tocsin.domain.outcome import Outcome, Postponed, Verdict
 from tocsin.targets.message.broker import Access, NotOpened
 from tocsin.targets.message.message import Parcel, busy, rejected
 from tocsin.targets.message.opening import OPEN_SECONDS, WrongServer, first_open
@@ -94,14 +94,15 @@ class RedisBroker:
 
     async def publish(self, parcels: Sequence[Parcel]) -> None:
         """Send each to the node that has its stream; what has moved is sent after it."""
+        asked: dict[Parcel, _Where] = {}
         for _ in range(_MOVES_FOLLOWED):
             by_node: dict[_Where | None, list[Parcel]] = {}
             for parcel in parcels:
                 if not parcel.ended.done():
-                    by_node.setdefault(self._home(parcel), []).append(parcel)
+                    by_node.setdefault(asked.get(parcel) or self._home(parcel), []).append(parcel)
             if not by_node:
                 return
-            await asyncio.gather(*(self._send(where, some) for where, some in by_node.items()))
+            await asyncio.gather(*(self._send(where, some, asked) for where, some in by_node.items()))
             if self.lost:
                 return
         for parcel in parcels:
@@ -123,29 +124,42 @@ class RedisBroker:
         stream = cast("RedisTarget", parcel.message.target).stream
         return self._homes.get(key_slot(stream.encode()))
 
-    async def _send(self, where: _Where | None, parcels: list[Parcel]) -> None:
-        """One write to one node, then its answers in order. One batch at a time: answers have no names."""
+    async def _send(self, where: _Where | None, parcels: list[Parcel], asked: dict[Parcel, _Where]) -> None:
+        """One batch at a time to one node: answers have no names."""
+        outcomes: Sequence[Outcome | Postponed | None]
         async with self._locks.setdefault(where, asyncio.Lock()):
             try:
-                node = await self._node(where)
-                replicas = self._access.connection.replicas
-                commands: list[tuple[Any, ...]] = [
-                    _command(p, creates=self._access.connection.creates_streams) for p in parcels
-                ]
-                if replicas:
-                    commands.append(("WAIT", replicas, _REPLICA_WAIT_MS))
-                await node.send_packed_command(node.pack_commands(commands), check_health=False)
-                outcomes = [await self._outcome(node) for _ in parcels]
-                reached = await node.read_response() if replicas else 0
+                outcomes = await self._exchange(await self._node(where), parcels, asked)
             except NotOpened as error:
-                for parcel in parcels:
-                    parcel.end(error.outcome)
+                outcomes = [error.outcome] * len(parcels)
             except (RedisConnectionError, RedisTimeoutError, OSError):
                 self.lost = True  # what has not ended is lost
-            else:
-                for parcel, outcome in zip(parcels, outcomes, strict=True):
-                    if outcome is not None:
-                        parcel.end(_with_replicas(outcome, reached, replicas))
+                return
+            for parcel, outcome in zip(parcels, outcomes, strict=True):
+                if outcome is not None:
+                    parcel.end(outcome)
+
+    async def _exchange(
+        self, node: Connection, parcels: list[Parcel], asked: dict[Parcel, _Where]
+    ) -> list[Outcome | None]:
+        """One write, then its answers in order. `asked` says for which of them another node sent us here,
+        this once, while their stream is moving."""
+        connection = self._access.connection
+        asking = [asked.pop(parcel, None) is not None for parcel in parcels]
+        commands: list[tuple[Any, ...]] = []
+        for parcel, is_asking in zip(parcels, asking, strict=True):
+            commands += [("ASKING",)] if is_asking else []
+            commands.append(_command(parcel, creates=connection.creates_streams))
+        if connection.replicas:
+            commands.append(("WAIT", connection.replicas, _REPLICA_WAIT_MS))
+        await node.send_packed_command(node.pack_commands(commands), check_health=False)
+        outcomes = []
+        for parcel, is_asking in zip(parcels, asking, strict=True):
+            if is_asking:
+                await self._outcome(node, parcel, asked)  # of ASKING; what follows says the same
+            outcomes.append(await self._outcome(node, parcel, asked))
+        reached = await _reached(node) if connection.replicas else 0
+        return [_with_replicas(outcome, reached, connection.replicas) for outcome in outcomes]
 
     async def _node(self, where: _Where | None) -> Connection:
         if (known := self._nodes.get(where)) is not None:
@@ -158,15 +172,16 @@ class RedisBroker:
         self._nodes[where] = await first_open(self._access.dialer, (place,), self._connect)
         return self._nodes[where]
 
-    async def _outcome(self, node: Connection) -> Outcome | None:
-        """What one answer means; None if the stream has moved to another node."""
+    async def _outcome(self, node: Connection, parcel: Parcel, asked: dict[Parcel, _Where]) -> Outcome | None:
+        """What one answer means; None if another node has the stream now, or may be asked for it."""
         try:
             answer = await node.read_response()
         except MovedError as moved:
             self._homes[moved.slot_id] = (moved.host or node.host, moved.port)
             return None
-        except AskError:
-            return busy("the stream is moving to another node")
+        except AskError as moving:
+            asked[parcel] = (moving.host or node.host, moving.port)
+            return None
         except _BUSY as error:
             return busy(str(error))
         except AuthenticationError:
@@ -237,7 +252,19 @@ def _command(parcel: Parcel, *, creates: bool) -> tuple[Any, ...]:
     return "XADD", target.stream, *options, "*", *fields, "body", message.body
 
 
-def _with_replicas(outcome: Outcome, reached: int, wanted: int) -> Outcome:
-    if outcome.verdict is Verdict.SUCCEEDED and reached < wanted:
+async def _reached(node: Connection) -> int | None:
+    """How many replicas have what was added; None if we may not ask."""
+    try:
+        return int(await node.read_response())
+    except NoPermissionError:
+        return None
+
+
+def _with_replicas(outcome: Outcome | None, reached: int | None, wanted: int) -> Outcome | None:
+    if outcome is None or outcome.verdict is not Verdict.SUCCEEDED:
+        return outcome
+    if reached is None:
+        return rejected("it is added, but waiting for replicas is not allowed")
+    if reached < wanted:
         return busy(f"{reached} of {wanted} replicas have the message")
     return outcome
