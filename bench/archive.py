@@ -44,6 +44,7 @@ from tocsin.store.keys import KeyStore
 from tocsin.telemetry import Telemetry
 
 LOOK = 0.25  # seconds
+JOINED = 5  # seconds; what engines do as they join the fleet is not measured
 DAYS_AGO = 40
 PER_STATEMENT = 100_000
 _ENDED = """
@@ -211,6 +212,7 @@ async def beside(place: Installation, count: int, rows: int) -> float:
         await place.start("engine", ENGINES, archive=folder)
         while not await place.count("archives"):  # empty days have a part, too
             await asyncio.sleep(0.05)
+        await asyncio.sleep(JOINED)
         await place.resume_queue()
         await place.wait_until_done()
         rate = await place.database.one(
