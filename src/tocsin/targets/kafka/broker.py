@@ -38,6 +38,8 @@ _NUMBER_PAUSE: Final = 0.1
 _PATIENCE_SECONDS: Final = dict.fromkeys(Meaning, 0.0) | {Meaning.UNSURE: 12.0, Meaning.MOVED: 3.0}
 """For how long a batch is sent again here, before the job's own retries are left to do it. Those write a
 second one where it is unknown what became of the first. A cluster without a node has new leaders by then."""
+_PARTITIONS: Final = 10_000
+"""For how many partitions a producer counts its messages."""
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 _GIVEN_UP: Final = "the connection was given up after a batch without an answer"
@@ -46,11 +48,12 @@ _GIVEN_UP: Final = "the connection was given up after a batch without an answer"
 class _Partition:
     """A partition, and the number of the next message to it."""
 
-    __slots__ = ("lock", "number", "sequence", "topic")
+    __slots__ = ("lock", "number", "producer", "sequence", "topic")
 
-    def __init__(self, topic: str, number: int) -> None:
+    def __init__(self, topic: str, number: int, producer: Producer) -> None:
         self.topic = topic
         self.number = number
+        self.producer = producer
         self.sequence = 0
         self.lock = asyncio.Lock()
 
@@ -72,18 +75,22 @@ class KafkaBroker:
         self._clock = clock
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._producer = Producer(-1, -1)
+        self._renewing = asyncio.Lock()
         self.lost = False
 
     async def open(self) -> None:
         """Connect to the first node that answers, and be given a number."""
         # The client tells of every lost connection; the attempts tell what it meant.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+        self._producer = await self._new_producer()
+
+    async def _new_producer(self) -> Producer:
+        """A number from the cluster. Raises NotOpened."""
         for _ in range(_NUMBER_TRIES):
             answer = await self._cluster.ask(InitProducerIdRequest(None, _NO_TRANSACTION_MS))
             meaning = meaning_of(answer.error_code)
             if meaning is Meaning.WRITTEN:
-                self._producer = Producer(answer.producer_id, answer.producer_epoch)
-                return
+                return Producer(answer.producer_id, answer.producer_epoch)
             if meaning is Meaning.REFUSED:
                 words = f"the broker did not let us in: {words_of(answer.error_code)}"
                 raise NotOpened(Outcome(Verdict.REJECTED, words))
@@ -105,6 +112,7 @@ class KafkaBroker:
     async def _publish_to(self, name: str, parcels: list[Parcel]) -> None:
         try:
             topic = await self._cluster.topic(name)
+            await self._renew()
         except NotOpened as error:
             _end(parcels, error.outcome)
             return
@@ -113,8 +121,19 @@ class KafkaBroker:
             *(self._send(self._partition(name, number), some) for number, some in by_partition.items())
         )
 
+    async def _renew(self) -> None:
+        """Go on under a new number once there are many partitions. Those under way keep theirs: a number
+        whose count was forgotten must not be used again."""
+        async with self._renewing:
+            if len(self._partitions) >= _PARTITIONS:
+                self._producer = await self._new_producer()
+                self._partitions = {}
+
     def _partition(self, topic: str, number: int) -> _Partition:
-        return self._partitions.setdefault((topic, number), _Partition(topic, number))
+        known = self._partitions.get((topic, number))
+        if known is None:
+            known = self._partitions[topic, number] = _Partition(topic, number, self._producer)
+        return known
 
     async def _send(self, partition: _Partition, parcels: list[Parcel]) -> None:
         """As many batches as it takes. A batch that is refused because of one message is halved until that
@@ -129,7 +148,7 @@ class KafkaBroker:
                     _end(left, away(_GIVEN_UP))
                     continue
                 now = self._clock.now() // MILLISECOND
-                count, records = encoded(left, self._producer, partition.sequence, now)
+                count, records = encoded(left, partition.producer, partition.sequence, now)
                 if count < len(left):
                     waiting.append(left[count:])
                 batch = left[:count]

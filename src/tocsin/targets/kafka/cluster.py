@@ -33,6 +33,8 @@ from tocsin.targets.message.opening import OPEN_SECONDS, first_open
 _PORT: Final = 9092
 _FRESH_SECONDS: Final = 300.0
 """A topic gets partitions rarely, and a leader that moved says so."""
+_PARTITIONS_KNOWN: Final = 20_000
+"""Of how many partitions the leaders are remembered. Topics come from jobs; the oldest answers go first."""
 _PAUSES: Final = (0.1, 0.3, None)
 """Seconds after each look for a topic: nodes hear of a new one one after another."""
 _CLOSED: Final = "the broker closed the connection, as it does where it asks for TLS or for a user"
@@ -73,10 +75,10 @@ class Cluster:
                 raise NotOpened(away(_NOT_KAFKA))
             if not known.error:
                 return known
-            if pause is None or not meaning_of(known.error).mends:
+            error = known.error
+            if pause is None or not meaning_of(error).mends:
                 break
             await asyncio.sleep(pause)
-        error = self._topics[name].error
         gone = error == NO_TOPIC or not meaning_of(error).mends
         raise NotOpened((rejected if gone else busy)(words_of(error)))
 
@@ -134,7 +136,24 @@ class Cluster:
         self._nodes = {node: _place(host, port) for node, host, port, *_ in answer.brokers}
         for error, name, _, partitions in answer.topics:
             leaders = {number: leader for _, number, leader, *_ in partitions}
+            self._topics.pop(name, None)
             self._topics[name] = Topic(error or (0 if leaders else NO_LEADER), leaders, now)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget the oldest topics when there are too many, and nodes that the cluster no longer names."""
+        known = sum(max(1, len(topic.leaders)) for topic in self._topics.values())
+        while known > _PARTITIONS_KNOWN and len(self._topics) > 1:
+            oldest = self._topics.pop(next(iter(self._topics)))
+            known -= max(1, len(oldest.leaders))
+        named = {(place.host, place.port) for place in self._nodes.values() if place is not None}
+        named |= {(place.host, place.port) for place in places(self._access.connection)}
+        for where in self._connections.keys() - named:
+            if not self._connections[where].asked:
+                self._connections.pop(where).close()
+        self._opening = {
+            where: lock for where, lock in self._opening.items() if where in named or lock.locked()
+        }
 
     async def _open(self, hosts: Collection[TargetUrl]) -> KafkaConnection:
         if self.closed:

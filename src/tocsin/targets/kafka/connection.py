@@ -41,6 +41,11 @@ class KafkaConnection(AIOKafkaConnection):  # type: ignore[misc]
         )
         self._server_name = access.server_name(place.host)
 
+    @property
+    def asked(self) -> bool:
+        """Whether an answer is still to come."""
+        return bool(self._requests)
+
     async def connect(self) -> None:
         """Connect and log in. As the client does it, but for the reader and the name."""
         loop = asyncio.get_running_loop()

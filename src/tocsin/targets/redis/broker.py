@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from redis.asyncio.connection import Connection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.crc import key_slot
+from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import (
     AskError,
     AuthenticationError,
@@ -43,6 +43,8 @@ from tocsin.targets.message.opening import OPEN_SECONDS, WrongServer, first_open
 
 _PORT: Final = 6379
 _MOVES_FOLLOWED: Final = 3
+_NODES: Final = 1000
+"""As many as a cluster should have. One that names more is left, and asked anew where its streams are."""
 _REPLICA_WAIT_MS: Final = 2000
 _BUSY: Final = (BusyLoadingError, ClusterDownError, MasterDownError, OutOfMemoryError, TryAgainError)
 _PASSING: Final = ("BUSY ", "MISCONF ", "NOREPLICAS ")
@@ -164,6 +166,9 @@ class RedisBroker:
     async def _node(self, where: _Where | None) -> Connection:
         if (known := self._nodes.get(where)) is not None:
             return known
+        if len(self._locks) > _NODES:
+            self.lost = True
+            raise NotOpened(busy("the cluster has named too many nodes"))
         host, port = cast("_Where", where)
         try:
             place = read_place(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", _PORT, "addresses")
@@ -177,7 +182,8 @@ class RedisBroker:
         try:
             answer = await node.read_response()
         except MovedError as moved:
-            self._homes[moved.slot_id] = (moved.host or node.host, moved.port)
+            if 0 <= moved.slot_id < REDIS_CLUSTER_HASH_SLOTS:
+                self._homes[moved.slot_id] = (moved.host or node.host, moved.port)
             return None
         except AskError as moving:
             asked[parcel] = (moving.host or node.host, moving.port)
