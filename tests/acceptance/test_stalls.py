@@ -6,6 +6,8 @@ import os
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from tests.acceptance.fleet import Fleet, run
 from tests.acceptance.fleet_load import now, together
 from tocsin.db.pool import open_connection
@@ -38,6 +40,7 @@ def silence(before: int, after: int, stalls: list[Stall]) -> int:
     return after - before - excused
 
 
+@pytest.mark.timeout(300 + STALLS * (STALL + BETWEEN))
 def test_after_a_stall_of_the_database_no_job_that_takes_turns_is_silent(url: str, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Fleet(url, tmp_path, nodes=2, ttl=10, horizon="45") as fleet:
