@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import asyncpg
 import psycopg
@@ -154,30 +154,63 @@ def test_a_connection_that_is_awaited_settles_too(stage: Stage) -> None:
     assert (handle.result(), stage.effects()) == ([1, "é"], [3])
 
 
-def test_history_says_the_same_as_of_a_task_that_returned(stage: Stage) -> None:
-    @stage.app.task
+@pytest.mark.parametrize(
+    "life",
+    [
+        "attempt = 1",
+        "cause = 'rerun', origin_fire_at = fire_at - interval '1 hour'",
+        "cause = 'backfill', backfill_id = 7",
+        """late_for = 'place', waits = '[{"for": "slot", "since": 1, "until": 2}]'""",
+        """waits_for = NULL, waits = '[{"for": "host", "since": 1}]', missed_after = run_at, start_by = run_at + interval '1 day'""",
+        "started_at = started_at + interval '1 hour'",
+        "queue = 'night', priority = 2, cancel_requested = true, cancel_reason = 'too late'",
+        "limit_key = 'mail', overlap = 'queue', has_turn = true",
+    ],
+)
+@pytest.mark.parametrize("failures", [0, 1])
+def test_history_says_the_same_as_of_a_task_that_returned(stage: Stage, life: str, failures: int) -> None:
+    """Whatever the execution has gone through before its end."""
+
+    def live() -> None:
+        if current().attempt <= failures:
+            raise ConnectionError("not yet")
+        with stage.owner() as owner:
+            job = parse_execution_text(current().execution_id).job_id
+            owner.execute(f"UPDATE executions SET {life} WHERE job_id = %s", (job,))
+
+    @stage.app.task(retry=Retry(max_attempts=2))
     def returns() -> list[int]:
+        live()
         return [1, 2]
 
-    @stage.app.task
+    @stage.app.task(retry=Retry(max_attempts=2))
     def settles() -> None:
+        live()
         with stage.connect() as connection:
             succeed_in(connection, [1, 2])
 
     handles = [returns.enqueue(), settles.enqueue()]
-    stage.sandbox.drain()
-    rows = []
-    with stage.owner() as owner:
-        for handle in handles:
-            job = parse_job_text(handle.job_id)
-            row = owner.execute("SELECT * FROM history WHERE job_id = %s", (job,)).fetchone()
-            assert row is not None
-            assert None not in (row["claim_token"], row["worker_id"])
-            rows.append(row)
-    own = {"job_id", "claim_token", "worker_id", "fire_at", "due_at", "run_at", "started_at", "finished_at"}
-    ordinary, settled = ({name: row[name] for name in row.keys() - own} for row in rows)
+    stage.sandbox.advance("1h")
+    ordinary, settled = (_history_of(stage, parse_job_text(handle.job_id)) for handle in handles)
     assert settled == ordinary
-    assert rows[1]["started_at"] <= rows[1]["finished_at"]
+    assert (ordinary["state"], len(ordinary["attempts"])) == ("succeeded", failures)
+
+
+def _history_of(stage: Stage, job: UUID) -> dict[str, Any]:
+    """The row of a job's execution, times as they lie to one another."""
+    with stage.owner() as owner:
+        row = owner.execute("SELECT * FROM history WHERE job_id = %s", (job,)).fetchone()
+    assert row is not None
+    assert None not in (row["claim_token"], row["worker_id"])
+    assert row["started_at"] <= row["finished_at"]
+    began, origin = row["started_at"], row["origin_fire_at"]
+    row |= {
+        "attempts": [(one["number"], one["verdict"], one["error"]) for one in row["attempts"] or ()],
+        "origin_fire_at": origin and row["fire_at"] - origin,
+        "finished_at": row["finished_at"] == began,
+    }
+    own = {"job_id", "claim_token", "worker_id", "fire_at", "due_at", "run_at", "started_at"}
+    return {name: value for name, value in row.items() if name not in own}
 
 
 def test_the_next_execution_of_a_job_that_must_not_overlap_is_woken(stage: Stage) -> None:
