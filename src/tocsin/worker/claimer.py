@@ -221,8 +221,8 @@ class Claimer:
         self._places.learn(self._queue.looking.weights)
 
     def _window(self, view: LaneView, now: Instant) -> Span:
-        """How far ahead a lane is claimed. Not farther than usual under a tenant's limit: held claims count
-        as in flight. Not ahead at all if this worker lately found a job there that it cannot read."""
+        """How far ahead a lane is claimed. Not farther than usual under a tenant's limit: claims count as in
+        flight. Not ahead at all if this worker lately found a job there that it cannot read."""
         if self._left.shy_of(view.lane, now):
             return 0
         limited = view.in_flight is not None or view.fires_per_second is not None
@@ -251,13 +251,13 @@ class Claimer:
         # Beside a crowd at the gate a little of every lane: there may be some that need not pass it.
         crowded = due and self._gate_crowded(now)
         batch = max(self._batch // _CROWDED_SHARE, len(ready)) if crowded else self._batch
-        held = self._timetable.due(now)
+        claimed = self._timetable.due(now)
         if not self._timetable.due_calls:
-            held = {}  # what takes no place
-        allotments = self._allot_due(due, batch, caps, held)
+            claimed = {}  # what takes no place
+        allotments = self._allot_due(due, batch, caps, claimed)
         room = min(self._batch, self._held_max - len(self._timetable))
         if due:
-            room = min(room, self._places.free - sum(held.values()))
+            room = min(room, self._places.free - sum(claimed.values()))
         if ahead and room > 0:
             shares, self._deficits_ahead = allot(
                 self._deficits_ahead, ahead, room, self._caps_ahead(caps, allotments)
@@ -266,15 +266,15 @@ class Claimer:
         return allotments
 
     def _allot_due(
-        self, due: Sequence[LaneView], batch: int, caps: Mapping[int, int], held: Mapping[Lane, int]
+        self, due: Sequence[LaneView], batch: int, caps: Mapping[int, int], claimed: Mapping[Lane, int]
     ) -> list[Allotment]:
         """Places for what is due in the queue. The starter hears which lanes have to do with fewer than they
         would take."""
-        if self._places.free < batch + sum(held.values()):
+        if self._places.free < batch + sum(claimed.values()):
             self._places.queued = [view for view in due if caps.get(view.lane.tenant_id, 1) > 0]
         if not due or self._places.free <= 0:
             return []
-        return self._places.for_queued(due, batch, caps, held)
+        return self._places.for_queued(due, batch, caps, claimed)
 
     def _caps_ahead(self, caps: Mapping[int, int], due: Sequence[Allotment]) -> Mapping[int, int]:
         """What is due counts first. And no tenant alone fills the memory for what waits: others want to be on
@@ -286,8 +286,8 @@ class Claimer:
         if len(self._timetable) < self._held_max // 2:
             return left
         most = self._held_max - self._held_max // _KEPT_FREE
-        held = Counter(claim.tenant_id for claim in self._timetable)
-        return {**{tenant: max(0, most - count) for tenant, count in held.items()}, **left}
+        claimed = Counter(claim.tenant_id for claim in self._timetable)
+        return {**{tenant: max(0, most - count) for tenant, count in claimed.items()}, **left}
 
     def _gate_crowded(self, now: Instant) -> bool:
         """Whether so much waits to pass the gate that more of it would only wait longer."""

@@ -57,17 +57,17 @@ class Places:
         self._weights = weights
 
     def for_queued(
-        self, views: Sequence[LaneView], room: int, caps: Mapping[int, int], held: Mapping[Lane, int]
+        self, views: Sequence[LaneView], room: int, caps: Mapping[int, int], claimed: Mapping[Lane, int]
     ) -> list[Allotment]:
-        """What the claimer may take of lanes with something due, beside what is `held` and due as well."""
+        """What the claimer may take of lanes with something due, beside what is `claimed` and due as well."""
         free = self.free
-        waiting = sum(held.values())
+        waiting = sum(claimed.values())
         if free >= waiting + room:
             allotments, self._deficits = allot(self._deficits, views, room, caps)
             return allotments
-        caps = {tenant: cap + _held_of(tenant, held) for tenant, cap in caps.items()}
-        allotments, after = allot(self._deficits, self._union(views, held), min(room, free), caps)
-        theirs = {lane: min(take, held.get(lane, 0)) for lane, take in allotments}
+        caps = {tenant: cap + _claimed_of(tenant, claimed) for tenant, cap in caps.items()}
+        allotments, after = allot(self._deficits, self._union(views, claimed), min(room, free), caps)
+        theirs = {lane: min(take, claimed.get(lane, 0)) for lane, take in allotments}
         self._deficits = put_back(after, theirs)
         mine = [Allotment(lane, take - theirs[lane]) for lane, take in allotments if take > theirs[lane]]
         self.claiming = sum(allotment.take for allotment in mine)
@@ -78,10 +78,10 @@ class Places:
         turn."""
         self._deficits = put_back(self._deficits, dict.fromkeys(lanes, 1))
 
-    def for_held(self, held: Mapping[Lane, int], room: int) -> Mapping[Lane, int]:
-        """What the starter may take of the lanes whose claims it holds, beside what is queued."""
+    def for_claimed(self, claimed: Mapping[Lane, int], room: int) -> Mapping[Lane, int]:
+        """What the starter may take of the lanes of claims in the timetable, beside what is queued."""
         queued = {view.lane for view in self.queued}
-        left, taken, owed = Counter(held), Counter[Lane](), Counter[Lane]()
+        left, taken, owed = Counter(claimed), Counter[Lane](), Counter[Lane]()
         while room > 0 and left:
             allotments, self._deficits = allot(self._deficits, self._union(self.queued, left), room)
             room = 0
@@ -92,27 +92,27 @@ class Places:
                 if lane in queued:
                     owed[lane] += take - mine
                 else:
-                    room += take - mine  # it holds no more, so others may have them
+                    room += take - mine  # the timetable has no more of it, so others may have them
             left = +left
         self._deficits = put_back(self._deficits, owed)
         return +taken
 
-    def urgent(self, held: Mapping[Lane, int]) -> bool:
-        """Whether something queued is more urgent than all that is held."""
+    def urgent(self, claimed: Mapping[Lane, int]) -> bool:
+        """Whether something queued is more urgent than all that is claimed."""
         queued = min((view.lane.priority for view in self.queued), default=None)
-        return queued is not None and all(lane.priority > queued for lane in held)
+        return queued is not None and all(lane.priority > queued for lane in claimed)
 
-    def _union(self, views: Sequence[LaneView], held: Mapping[Lane, int]) -> list[LaneView]:
+    def _union(self, views: Sequence[LaneView], claimed: Mapping[Lane, int]) -> list[LaneView]:
         known = {view.lane for view in views}
         return [
             *views,
             *(
                 LaneView(lane, self._weights.get(lane.tenant_id, _USUAL_WEIGHT), 0)
-                for lane in held
+                for lane in claimed
                 if lane not in known
             ),
         ]
 
 
-def _held_of(tenant: int, held: Mapping[Lane, int]) -> int:
-    return sum(count for lane, count in held.items() if lane.tenant_id == tenant)
+def _claimed_of(tenant: int, claimed: Mapping[Lane, int]) -> int:
+    return sum(count for lane, count in claimed.items() if lane.tenant_id == tenant)

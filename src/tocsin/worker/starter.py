@@ -1,4 +1,4 @@
-"""Starts held claims when the timetable says so, most of them a moment before their instant.
+"""Starts claims when the timetable says so, most of them a moment before their instant.
 
 One batched `start` asks the database for the fire-or-skip decision; only what it grants goes to the runner,
 whose alarm waits for the instant. Where there are too few places for all that have reached their time,
@@ -26,8 +26,8 @@ _MEANWHILE: Final = 10 * SECOND
 """What was refused and whose grace ends about now may have been refused for that."""
 _WARM: Final = 60 * SECOND
 _LONGEST: Final = SECOND
-"""The longest wait while something is held: then it looks again, for the database's clock may have been
-set."""
+"""The longest wait while the timetable has something: then it looks again, for the database's clock may have
+been set."""
 
 
 class Starter:
@@ -105,17 +105,17 @@ class Starter:
     def _take_by_allotment(self, now: Instant, room: int) -> list[Claim]:
         """All that has reached its time, if there is room and nothing queued waits for a place. Else by
         turns."""
-        held = self._timetable.due(now)
+        claimed = self._timetable.due(now)
         beside_queued = self._places.queued and self._timetable.due_calls
-        if sum(held.values()) > room or beside_queued:
-            due = self._timetable.take_due(self._places.for_held(held, room))
+        if sum(claimed.values()) > room or beside_queued:
+            due = self._timetable.take_due(self._places.for_claimed(claimed, room))
             if beside_queued and len(due) < room:
                 self._places.left.send()
             return due
-        due = self._timetable.take_due(held)
+        due = self._timetable.take_due(claimed)
         taken = sum(claim.work.takes_place for claim in due)
         places = 0 if self._places.queued else self._places.free - taken
-        return due + self._timetable.take_early(now, room - len(due), places, self._places.for_held)
+        return due + self._timetable.take_early(now, room - len(due), places, self._places.for_claimed)
 
     def _ask(self, claims: list[Claim]) -> None:
         self.unanswered = claims

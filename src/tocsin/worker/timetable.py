@@ -72,28 +72,28 @@ class Timetable:
         self._sizes: dict[Bucket, int] = {}
         self._due: dict[Lane, deque[Claim]] = {}
         self._due_since: Instant = 0
-        self._held = 0
+        self._size = 0
         self._late_at_gate = 0
         self.due_calls = 0
         """How many of those whose time has come need a place."""
         self.gated = 0
-        """How many of those held are gated."""
+        """How many of its claims are gated."""
         self.earlier = Signal("timetable_earlier")
         """Sent when the next instant has become an earlier one."""
 
     def __len__(self) -> int:
-        return self._held
+        return self._size
 
     def __iter__(self) -> Iterator[Claim]:
         waiting = chain.from_iterable(bucket.values() for bucket in self._buckets.values())
         return chain.from_iterable(chain(waiting, self._due.values()))
 
     def add(self, claims: Sequence[Claim]) -> None:
-        """Hold claims until they are to start."""
+        """Keep claims until they are to start."""
         before = self.next_at()
         for claim in claims:
             self._put(claim)
-        self._held += len(claims)
+        self._size += len(claims)
         after = self.next_at()
         if after is not None and (before is None or after < before):
             self.earlier.send()
@@ -129,7 +129,7 @@ class Timetable:
         self.gated -= gated
         self._late_at_gate -= gated
         self.due_calls -= sum(claim.work.takes_place for claim in taken)
-        self._held -= len(taken)
+        self._size -= len(taken)
         return taken
 
     def take_early(self, now: Instant, limit: int, places: int, share: Share) -> list[Claim]:
@@ -147,7 +147,7 @@ class Timetable:
             if not part or name not in self._buckets:
                 heapq.heappop(self._starts)
             taken += part
-        self._held -= len(taken)
+        self._size -= len(taken)
         return taken
 
     def _calls_early(
@@ -161,8 +161,8 @@ class Timetable:
         part = min(size, places - self._needed_before(name))
         if now < _early_start(name, part):
             return {}
-        held = {lane: len(claims) for lane, claims in self._buckets[name].items()}
-        return held if size <= min(part, limit) else share(held, min(part, limit))
+        waiting = {lane: len(claims) for lane, claims in self._buckets[name].items()}
+        return waiting if size <= min(part, limit) else share(waiting, min(part, limit))
 
     def _needed_before(self, name: Bucket) -> int:
         """How many places may be needed by what starts before the time of a bucket has come."""
@@ -193,7 +193,7 @@ class Timetable:
         self._sizes.clear()
         self._starts.clear()
         self._due.clear()
-        self._held = self.gated = self._late_at_gate = self.due_calls = 0
+        self._size = self.gated = self._late_at_gate = self.due_calls = 0
         return claims
 
     def _put(self, claim: Claim) -> None:
