@@ -15,7 +15,7 @@ from tests.simulation.node import SimulatedNode
 from tests.simulation.target import Target
 from tests.simulation.virtual_time import VirtualTime
 from tocsin.api.context import Context, make_context
-from tocsin.api.endpoint import Caller
+from tocsin.api.endpoint import Asker
 from tocsin.db.pool import Database
 from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.alert_channel import AlertChannel
@@ -222,8 +222,8 @@ class Month:
     async def _visit(self, tenant: int, number: int) -> None:
         """What requests leave in the memory of an API process, and what vanished processes leave in the
         database."""
-        caller = Caller(tenant, f"key-{number}", frozenset(), limits=TenantLimits(requests_per_second=50.0))
-        self.api.throttle.admit(caller)
+        asker = Asker(tenant, f"key-{number}", frozenset(), limits=TenantLimits(requests_per_second=50.0))
+        self.api.throttle.admit(asker)
         await self.api.pending.admit(tenant, 100)
         await self._leasing.execute(_NOTE, self._time.now(), tenant)
         await self._leasing.execute(_KEY, f"live-{number}", tenant, None)

@@ -42,7 +42,7 @@ def _asking(keys: _Keys) -> Any:
 
 
 async def _ask(authenticator: Authenticator, text: str) -> Any:
-    return await authenticator.caller_of_key(text)
+    return await authenticator.asker_of_key(text)
 
 
 def test_a_key_that_is_remembered_ends_when_it_expires() -> None:
@@ -65,7 +65,7 @@ def test_requests_that_arrive_together_look_a_key_up_once() -> None:
     authenticator = Authenticator(keys, None, keys.clock, TenantLimits())  # type: ignore[arg-type]
 
     async def together() -> None:
-        await asyncio.gather(*(authenticator.caller_of_key(keys.text) for _ in range(100)))
+        await asyncio.gather(*(authenticator.asker_of_key(keys.text) for _ in range(100)))
 
     asyncio.run(together())
     assert keys.looks == 1

@@ -14,7 +14,7 @@ import pytest
 
 import tocsin
 from tests.support.containers import containers
-from tocsin.api.endpoint import Caller
+from tocsin.api.endpoint import Asker
 from tocsin.api.quota import PendingJobs
 from tocsin.api.throttle import Throttle
 from tocsin.clock import VirtualClock
@@ -77,7 +77,7 @@ def test_an_api_process_remembers_a_bounded_number_of_tenants() -> None:
         throttle, pending = Throttle(clock), PendingJobs(Tenants(), clock, 1.0)  # type: ignore[arg-type]
         limits = TenantLimits(requests_per_second=1.0)
         for tenant in range(MANY):
-            throttle.admit(Caller(tenant, "key", frozenset(), limits=limits))
+            throttle.admit(Asker(tenant, "key", frozenset(), limits=limits))
             await pending.admit(tenant, 10)
         return containers(throttle, pending)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tocsin.api.endpoint import Caller
+from tocsin.api.endpoint import Asker
 from tocsin.api.quota import PendingJobs
 from tocsin.api.throttle import Throttle, TooManyRequests
 from tocsin.clock import VirtualClock
@@ -14,8 +14,8 @@ from tocsin.domain.keys import Scope
 from tocsin.domain.limits import TenantLimits
 
 
-def _caller(tenant_id: int = 1, *scopes: Scope, **limits: Any) -> Caller:
-    return Caller(tenant_id, "key", frozenset(scopes or (Scope.READ,)), "tenant", TenantLimits(**limits))
+def _caller(tenant_id: int = 1, *scopes: Scope, **limits: Any) -> Asker:
+    return Asker(tenant_id, "key", frozenset(scopes or (Scope.READ,)), "tenant", TenantLimits(**limits))
 
 
 def test_without_a_limit_nothing_is_said_and_nothing_refused() -> None:
@@ -26,16 +26,16 @@ def test_without_a_limit_nothing_is_said_and_nothing_refused() -> None:
 def test_a_tenant_over_its_rate_is_told_when_to_come_again() -> None:
     clock = VirtualClock(0)
     throttle = Throttle(clock)
-    caller = _caller(requests_per_second=0.5, request_burst=2)
-    assert throttle.admit(caller)["ratelimit"] == '"requests";r=1;t=2'
-    assert throttle.admit(caller)["ratelimit-policy"] == '"requests";q=2;w=4'
+    asker = _caller(requests_per_second=0.5, request_burst=2)
+    assert throttle.admit(asker)["ratelimit"] == '"requests";r=1;t=2'
+    assert throttle.admit(asker)["ratelimit-policy"] == '"requests";q=2;w=4'
     with pytest.raises(TooManyRequests, match="requests_per_second") as refused:
-        throttle.admit(caller)
+        throttle.admit(asker)
     assert refused.value.status == 429
     assert refused.value.headers["retry-after"] == "2"
     assert refused.value.headers["ratelimit"] == '"requests";r=0;t=4'
     clock.advance(2 * SECOND)
-    throttle.admit(caller)
+    throttle.admit(asker)
 
 
 def test_tenants_do_not_share_a_bucket_and_their_keys_do() -> None:

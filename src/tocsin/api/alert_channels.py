@@ -37,7 +37,7 @@ async def put(call: Call) -> wire.AlertChannelView:
         error.field = None if error.field is None else error.field.removeprefix("target.")
         raise
     before = await _before(call)
-    row = await call.context.alerts.put_channel(call.caller.tenant_id, name, channel)
+    row = await call.context.alerts.put_channel(call.asker.tenant_id, name, channel)
     mask = Mask()
     noted_before = None if before is None else mask.target(msgspec.to_builtins(before))
     call.note(before=noted_before, after=mask.target(msgspec.to_builtins(channel)))
@@ -46,7 +46,7 @@ async def put(call: Call) -> wire.AlertChannelView:
 
 async def show(call: Call) -> wire.AlertChannelView:
     """One channel."""
-    row = await call.context.alerts.channel(call.caller.tenant_id, call.path["name"])
+    row = await call.context.alerts.channel(call.asker.tenant_id, call.path["name"])
     try:
         return _view(row)
     except Unreadable as error:
@@ -55,21 +55,21 @@ async def show(call: Call) -> wire.AlertChannelView:
 
 async def list_channels(call: Call) -> wire.AlertChannels:
     """All channels."""
-    rows = await call.context.alerts.channels(call.caller.tenant_id)
+    rows = await call.context.alerts.channels(call.asker.tenant_id)
     return listing(wire.AlertChannels, rows, _view, itemgetter("name"))
 
 
 async def delete(call: Call) -> Nothing:
     """Remove a channel that no rule names."""
-    await call.context.alerts.delete_channel(call.caller.tenant_id, call.path["name"])
+    await call.context.alerts.delete_channel(call.asker.tenant_id, call.path["name"])
     return Nothing()
 
 
 async def test(call: Call) -> wire.AlertChannelTest:
     """Send a test message, by a job like those that tell of alerts."""
     name, now = call.path["name"], call.context.clock.now()
-    channel = read_channel(await call.context.alerts.channel(call.caller.tenant_id, name))
-    message = replace(TRIAL, tenant=call.caller.tenant, at=format_instant(now))
+    channel = read_channel(await call.context.alerts.channel(call.asker.tenant_id, name))
+    message = replace(TRIAL, tenant=call.asker.tenant, at=format_instant(now))
     job = new_job(definition_of(message, name, target_of(channel, message), now), call, now)
     await call.context.intake.define(job)
     return wire.AlertChannelTest(job_text(job.id))
@@ -77,7 +77,7 @@ async def test(call: Call) -> wire.AlertChannelTest:
 
 async def _before(call: Call) -> AlertChannel | None:
     try:
-        return read_channel(await call.context.alerts.channel(call.caller.tenant_id, call.path["name"]))
+        return read_channel(await call.context.alerts.channel(call.asker.tenant_id, call.path["name"]))
     except (NotFound, Unreadable):
         return None
 

@@ -29,14 +29,14 @@ async def put(call: Call) -> wire.AlertRuleView:
     before = await _before(call)
     if "fleet" in (rule.scope, before and before.scope):
         _check_operator(call)
-    row = await call.context.alerts.put_rule(call.caller.tenant_id, name, rule)
+    row = await call.context.alerts.put_rule(call.asker.tenant_id, name, rule)
     call.note(before=None if before is None else msgspec.to_builtins(before), after=msgspec.to_builtins(rule))
     return _view(row)
 
 
 async def show(call: Call) -> wire.AlertRuleView:
     """One rule."""
-    row = await call.context.alerts.rule(call.caller.tenant_id, call.path["name"], fleet=call.caller.operator)
+    row = await call.context.alerts.rule(call.asker.tenant_id, call.path["name"], fleet=call.asker.operator)
     try:
         return _view(row)
     except Unreadable as error:
@@ -45,7 +45,7 @@ async def show(call: Call) -> wire.AlertRuleView:
 
 async def list_rules(call: Call) -> wire.AlertRules:
     """All rules."""
-    rows = await call.context.alerts.rules(call.caller.tenant_id, fleet=call.caller.operator)
+    rows = await call.context.alerts.rules(call.asker.tenant_id, fleet=call.asker.operator)
     return listing(wire.AlertRules, rows, _view, itemgetter("name"))
 
 
@@ -54,14 +54,14 @@ async def delete(call: Call) -> Nothing:
     before = await _before(call)
     if before is not None and before.scope == "fleet":
         _check_operator(call)
-    await call.context.alerts.delete_rule(call.caller.tenant_id, call.path["name"])
+    await call.context.alerts.delete_rule(call.asker.tenant_id, call.path["name"])
     call.note(before=None if before is None else msgspec.to_builtins(before))
     return Nothing()
 
 
 def _check_operator(call: Call) -> None:
     """A rule of the fleet tells of all tenants, so it is kept where operators are at home."""
-    if not call.caller.operator or call.caller.tenant_named:
+    if not call.asker.operator or call.asker.tenant_named:
         raise Refused(
             "rules of the fleet are an operator's own: they need a key with the scope admin, and no other tenant",
             field="scope",
@@ -70,7 +70,7 @@ def _check_operator(call: Call) -> None:
 
 async def _before(call: Call) -> AlertRule | None:
     try:
-        row = await call.context.alerts.rule(call.caller.tenant_id, call.path["name"], fleet=True)
+        row = await call.context.alerts.rule(call.asker.tenant_id, call.path["name"], fleet=True)
         return read_rule(row)
     except (NotFound, Unreadable):
         return None

@@ -17,7 +17,7 @@ async def list_alerts(call: Call) -> wire.Alerts:
     """Alerts, those that fire first."""
     state = call.choice("state", _STATES)
     rows = await call.context.alerts.alerts(
-        call.caller.tenant_id, state, call.limit(), fleet=call.caller.operator
+        call.asker.tenant_id, state, call.limit(), fleet=call.asker.operator
     )
     return listing(wire.Alerts, rows, _view, lambda row: f"{row['rule']}/{row['alert_group']}")
 

@@ -143,8 +143,8 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
     known = frozenset(parameter.name for parameter in endpoint.parameters)
 
     async def serve(request: Request) -> Response:
-        caller = NOBODY if endpoint.keyless else await context.entrance.admit(request, endpoint.scope)
-        standing = {} if endpoint.keyless else context.throttle.admit(caller)
+        asker = NOBODY if endpoint.keyless else await context.entrance.admit(request, endpoint.scope)
+        standing = {} if endpoint.keyless else context.throttle.admit(asker)
         patience = (
             None if endpoint.stream or endpoint.waits else left()
         )  # what a body takes to arrive is not the database's doing
@@ -161,9 +161,9 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
             body = _decode(decode, raw, required=endpoint.body_required, nul=nul) if decode else None
         trail = None
         if endpoint.changes:
-            trail = Trail(context.audit, caller, endpoint, request.id, request.address)
-        call = Call(context, caller, request.parameters, request.query, request.headers, body, request, trail)
-        with acting_for(caller.tenant_id), patient_for(patience):
+            trail = Trail(context.audit, asker, endpoint, request.id, request.address)
+        call = Call(context, asker, request.parameters, request.query, request.headers, body, request, trail)
+        with acting_for(asker.tenant_id), patient_for(patience):
             answer = await (endpoint.handler(call) if trail is None else _changing(trail, call))
         return answer if isinstance(answer, Response) else _response(endpoint, answer, standing)
 

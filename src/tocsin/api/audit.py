@@ -28,14 +28,14 @@ async def list_audit(call: Call) -> wire.AuditPage:
     )
     place = decode_cursor(call.query.get("cursor"), tuple[CursorInstant, CursorNumber])
     after = Place(*place) if place else None
-    only = call.caller.only_tenant
+    only = call.asker.only_tenant
     if only is None:
         page = await call.context.whole_audit.list(None, where, after, limit)
         owners = {row["tenant_id"] for row in page.rows if row["tenant_id"] is not None}
         names = await call.context.tenants.names(sorted(owners)) if owners else {}
     else:
         page = await call.context.audit.list(only, where, after, limit)
-        names = {only: call.caller.tenant}
+        names = {only: call.asker.tenant}
     cursor = encode_cursor((page.next.at, page.next.id)) if page.next else None
     return listing(
         wire.AuditPage,

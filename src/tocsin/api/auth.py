@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from tocsin.api.endpoint import Caller
+from tocsin.api.endpoint import Asker
 from tocsin.clock import Clock
 from tocsin.domain.errors import NotFound, Unauthorized
 from tocsin.domain.instant import SECOND, Instant
@@ -34,7 +34,7 @@ _V = TypeVar("_V")
 
 
 class Authenticator:
-    """Turns an Authorization header, or a session's token, into a caller."""
+    """Turns an Authorization header, or a session's token, into an asker."""
 
     def __init__(
         self,
@@ -49,33 +49,33 @@ class Authenticator:
         self._tenants = tenants
         self._clock = clock
         self.defaults = defaults
-        self._known: OrderedDict[bytes, tuple[float, Caller]] = OrderedDict()
+        self._known: OrderedDict[bytes, tuple[float, Asker]] = OrderedDict()
         self._known_tenants: OrderedDict[str, tuple[float, Tenant]] = OrderedDict()
-        self._looks: dict[bytes, asyncio.Task[Caller]] = {}
+        self._looks: dict[bytes, asyncio.Task[Asker]] = {}
         self._used: dict[str, Instant] = {}
 
-    async def authenticate(self, header: str | None, scope: Scope, tenant: str | None = None) -> Caller:
-        """The caller, if its key is good and has the scope. `tenant` is whom it wants to act for."""
+    async def authenticate(self, header: str | None, scope: Scope, tenant: str | None = None) -> Asker:
+        """The asker, if its key is good and has the scope. `tenant` is whom it wants to act for."""
         kind, _, text = (header or "").partition(" ")
         text = text.strip()
         if kind.lower() != "bearer" or not text or len(text) > _LONGEST_KEY:
             raise Unauthorized("an API key is needed: Authorization: Bearer <key>")
-        return await self._permitted(await self.caller_of_key(text), scope, tenant)
+        return await self._permitted(await self.asker_of_key(text), scope, tenant)
 
-    async def authenticate_session(self, token: str, scope: Scope, tenant: str | None = None) -> Caller:
-        """The caller behind a session's cookie."""
-        return await self._permitted(await self._caller_of_session(token), scope, tenant)
+    async def authenticate_session(self, token: str, scope: Scope, tenant: str | None = None) -> Asker:
+        """The asker behind a session's cookie."""
+        return await self._permitted(await self._asker_of_session(token), scope, tenant)
 
-    async def _permitted(self, caller: Caller, scope: Scope, tenant: str | None) -> Caller:
-        if scope not in caller.scopes and not caller.operator:
+    async def _permitted(self, asker: Asker, scope: Scope, tenant: str | None) -> Asker:
+        if scope not in asker.scopes and not asker.operator:
             raise Unauthorized(f"this key has no {scope} scope", status=403)
         if tenant is None:
-            return caller
-        if not caller.operator:
-            if tenant != caller.tenant:
+            return asker
+        if not asker.operator:
+            if tenant != asker.tenant:
                 raise Unauthorized("only an operator's key acts for another tenant", status=403)
-            return caller
-        return await self._acting_for(caller, tenant)
+            return asker
+        return await self._acting_for(asker, tenant)
 
     def forget(self) -> None:
         """Look everything up again: something about keys or tenants changed."""
@@ -88,7 +88,7 @@ class Authenticator:
         used, self._used = self._used, {}
         return used
 
-    async def caller_of_key(self, text: str) -> Caller:
+    async def asker_of_key(self, text: str) -> Asker:
         """Whom a key acts for, if it is good. Requests that arrive together share one look."""
         digest = hash_of(text)
         if (known := self._remembered(digest)) is not None:
@@ -99,7 +99,7 @@ class Authenticator:
             look.add_done_callback(lambda _: looks.pop(digest, None))
         return await asyncio.shield(look)
 
-    async def _look_up(self, text: str, digest: bytes) -> Caller:
+    async def _look_up(self, text: str, digest: bytes) -> Asker:
         looks = self._looks
         presented = take_apart(text)
         key = None if presented is None else await self._keys.find(presented.id)
@@ -107,11 +107,11 @@ class Authenticator:
             raise Unauthorized("the API key is not valid")
         if key.suspended:
             raise Unauthorized("the tenant of this key is suspended; its operator can resume it", status=403)
-        caller = Caller(key.tenant_id, key.id, key.scopes, key.tenant, key.limits.over(self.defaults))
+        asker = Asker(key.tenant_id, key.id, key.scopes, key.tenant, key.limits.over(self.defaults))
         # What was looked up before something changed is not remembered beyond that.
-        return self._noticed(digest, caller, key.expires_at) if looks is self._looks else caller
+        return self._noticed(digest, asker, key.expires_at) if looks is self._looks else asker
 
-    async def _caller_of_session(self, token: str) -> Caller:
+    async def _asker_of_session(self, token: str) -> Asker:
         digest = b"session" + hash_of(token)  # never the digest of a key: a cookie's text is no bearer key
         if (known := self._remembered(digest)) is not None:
             return known
@@ -119,26 +119,26 @@ class Authenticator:
         if not found:
             raise Unauthorized("the session is over; log in again")
         limits = found.limits.over(self.defaults)
-        caller = Caller(found.tenant_id, found.key_id, found.scopes, found.tenant, limits, in_browser=True)
-        return self._noticed(digest, caller)
+        asker = Asker(found.tenant_id, found.key_id, found.scopes, found.tenant, limits, in_browser=True)
+        return self._noticed(digest, asker)
 
-    def _remembered(self, digest: bytes) -> Caller | None:
-        deadline, caller = self._known.get(digest, (0.0, None))
-        if caller is None or deadline <= self._clock.monotonic():
+    def _remembered(self, digest: bytes) -> Asker | None:
+        deadline, asker = self._known.get(digest, (0.0, None))
+        if asker is None or deadline <= self._clock.monotonic():
             return None
-        self._used[caller.key_id] = self._clock.now()
-        return caller
+        self._used[asker.key_id] = self._clock.now()
+        return asker
 
-    def _noticed(self, digest: bytes, caller: Caller, expires_at: Instant | None = None) -> Caller:
+    def _noticed(self, digest: bytes, asker: Asker, expires_at: Instant | None = None) -> Asker:
         """Remember whom it acts for, for a while and not beyond its end."""
         left = _REMEMBERED_FOR
         if expires_at is not None:
             left = min(left, (expires_at - self._clock.now()) / SECOND)
-        _remember(self._known, digest, (self._clock.monotonic() + left, caller))
-        self._used[caller.key_id] = self._clock.now()
-        return caller
+        _remember(self._known, digest, (self._clock.monotonic() + left, asker))
+        self._used[asker.key_id] = self._clock.now()
+        return asker
 
-    async def _acting_for(self, caller: Caller, name: str) -> Caller:
+    async def _acting_for(self, asker: Asker, name: str) -> Asker:
         now = self._clock.monotonic()
         deadline, tenant = self._known_tenants.get(name, (0.0, None))
         if tenant is None or deadline <= now:
@@ -147,7 +147,7 @@ class Authenticator:
                 raise NotFound(f"no tenant {name[:80]!r}", field="Tocsin-Tenant")
             _remember(self._known_tenants, name, (now + _REMEMBERED_FOR, tenant))
         return msgspec.structs.replace(
-            caller,
+            asker,
             tenant_id=tenant.id,
             tenant=tenant.name,
             limits=tenant.limits.over(self.defaults),

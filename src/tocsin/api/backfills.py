@@ -48,7 +48,7 @@ async def _create(call: Call, once: Once | None) -> Reply:
     pace = parse_span(asked.pace, "pace")
     if pace > HOUR:
         raise Refused("pace is at most an hour", field="pace")
-    blackouts = await blackouts_of(call.context.database, call.caller.tenant_id, job.schedule)
+    blackouts = await blackouts_of(call.context.database, call.asker.tenant_id, job.schedule)
     fires = fires_of(job.schedule, start, end, asked.order, blackouts)
     if asked.dry_run and asked.mode is Mode.MISSING:
         fires = await call.context.backfills.missing(job_id, fires)
@@ -57,7 +57,7 @@ async def _create(call: Call, once: Once | None) -> Reply:
         return Reply(wire.BackfillAnswer(None, len(fires), sample), 200)
     new = NewBackfill(start, end, asked.mode, asked.order, pace, asked.max_parallel)
     backfill_id = await call.context.backfills.define(
-        call.caller.tenant_id, job_id, new, len(fires), once=once
+        call.asker.tenant_id, job_id, new, len(fires), once=once
     )
     asked_for = {"job": job.id, "from": asked.from_, "to": asked.to, "mode": asked.mode, "total": len(fires)}
     call.note(f"backfill:{backfill_id}", after=asked_for)
@@ -69,7 +69,7 @@ async def of_job(call: Call) -> wire.BackfillPage:
     limit, job_id = call.limit(), job_id_of(call)
     before = decode_cursor(call.query.get("cursor"), CursorNumber)
     await view(call, job_id)
-    rows = await call.context.backfills.of_job(call.caller.tenant_id, job_id, before, limit)
+    rows = await call.context.backfills.of_job(call.asker.tenant_id, job_id, before, limit)
     cursor = encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
     return listing(wire.BackfillPage, rows, _shown, lambda row: str(row["id"]), next_cursor=cursor)
 
@@ -82,13 +82,13 @@ async def show(call: Call) -> wire.Backfill:
 async def cancel(call: Call) -> wire.Backfill:
     """Stop a backfill; what has started goes on."""
     backfill_id = _backfill_id(call)
-    await call.context.backfills.cancel(call.caller.tenant_id, backfill_id)
+    await call.context.backfills.cancel(call.asker.tenant_id, backfill_id)
     call.note(after={"state": "cancelled"})
     return await _view(call, backfill_id)
 
 
 async def _view(call: Call, backfill_id: int) -> wire.Backfill:
-    return _shown(await call.context.backfills.get(call.caller.tenant_id, backfill_id))
+    return _shown(await call.context.backfills.get(call.asker.tenant_id, backfill_id))
 
 
 def _shown(row: Any) -> wire.Backfill:

@@ -69,7 +69,7 @@ async def create_batch(call: Call) -> Reply:
     answer = batch.answer()
     call.context.telemetry.created.inc(batch.new)
     if batch.new:
-        _log.info("jobs.created", number=batch.new, tenant=call.caller.tenant_id, request_id=call.request.id)
+        _log.info("jobs.created", number=batch.new, tenant=call.asker.tenant_id, request_id=call.request.id)
     else:
         call.changed_nothing()
     headers = {"idempotent-replayed": "true"} if answer.created and not batch.new else {}
@@ -262,8 +262,8 @@ class _Batch:
 
     async def _admitted(self, waiting: list[tuple[int, NewJob]]) -> list[tuple[int, NewJob]]:
         """The first of them, as many as the tenant may have; the others are refused."""
-        limit = self._call.caller.limits.pending_jobs
-        room = await self._call.context.pending.admit(self._call.caller.tenant_id, limit, len(waiting))
+        limit = self._call.asker.limits.pending_jobs
+        room = await self._call.context.pending.admit(self._call.asker.tenant_id, limit, len(waiting))
         for index, _ in waiting[room:]:
             self._refuse(index, too_many_jobs(limit or 0))
         return waiting[:room]

@@ -53,7 +53,7 @@ class _Counts(msgspec.Struct):
 
 async def calendar(call: Call) -> wire.JobCalendar:
     """A job's days."""
-    context, tenant_id, job_id = call.context, call.caller.tenant_id, job_id_of(call)
+    context, tenant_id, job_id = call.context, call.asker.tenant_id, job_id_of(call)
     row = await context.jobs.get(tenant_id, job_id)
     schedule = read_schedule(row["schedule"])
     zone = zone_of(call.query.get("zone") or schedule.time_zone or "UTC")

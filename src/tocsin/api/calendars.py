@@ -20,26 +20,26 @@ async def put(call: Call) -> wire.Calendar:
     name = call.path["name"]
     check_name(name, "name")
     before = await _ranges(call)
-    await call.context.calendars.put(call.caller.tenant_id, name, call.body.ranges)
+    await call.context.calendars.put(call.asker.tenant_id, name, call.body.ranges)
     call.note(before=before, after={"ranges": call.body.ranges})
     return await show(call)
 
 
 async def show(call: Call) -> wire.Calendar:
     """One calendar."""
-    return _view(await call.context.calendars.get(call.caller.tenant_id, call.path["name"]))
+    return _view(await call.context.calendars.get(call.asker.tenant_id, call.path["name"]))
 
 
 async def list_calendars(call: Call) -> wire.Calendars:
     """All calendars."""
-    rows = await call.context.calendars.list(call.caller.tenant_id)
+    rows = await call.context.calendars.list(call.asker.tenant_id)
     return listing(wire.Calendars, rows, _view, itemgetter("name"))
 
 
 async def delete(call: Call) -> Nothing:
     """Remove a calendar that no job names."""
     before = await _ranges(call)
-    await call.context.calendars.delete(call.caller.tenant_id, call.path["name"])
+    await call.context.calendars.delete(call.asker.tenant_id, call.path["name"])
     call.note(before=before)
     return Nothing()
 

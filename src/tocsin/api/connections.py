@@ -26,7 +26,7 @@ async def create(call: Call) -> wire.ConnectionView:
     """A new connection."""
     name, connection = call.body.name, await _checked(call)
     check_name(name, "name")
-    row = await call.context.connections.create(call.caller.tenant_id, name, connection)
+    row = await call.context.connections.create(call.asker.tenant_id, name, connection)
     call.note(f"connection:{name}", after=_noted(connection))
     return _view(row)
 
@@ -39,14 +39,14 @@ async def put(call: Call) -> wire.ConnectionView:
         raise Refused("the name in the body is not the one in the address", field="name")
     connection = await _checked(call)
     before = await _before(call)
-    row = await call.context.connections.put(call.caller.tenant_id, name, connection)
+    row = await call.context.connections.put(call.asker.tenant_id, name, connection)
     call.note(before=before, after=_noted(connection))
     return _view(row)
 
 
 async def show(call: Call) -> wire.ConnectionView:
     """One connection."""
-    row = await call.context.connections.get(call.caller.tenant_id, call.path["name"])
+    row = await call.context.connections.get(call.asker.tenant_id, call.path["name"])
     try:
         return _view(row)
     except Unreadable as error:
@@ -55,25 +55,25 @@ async def show(call: Call) -> wire.ConnectionView:
 
 async def list_connections(call: Call) -> wire.Connections:
     """All connections."""
-    rows = await call.context.connections.list(call.caller.tenant_id)
+    rows = await call.context.connections.list(call.asker.tenant_id)
     return listing(wire.Connections, rows, _view, itemgetter("name"))
 
 
 async def delete(call: Call) -> Nothing:
     """Remove a connection that no job and no alert channel names."""
     before = await _before(call)
-    await call.context.connections.delete(call.caller.tenant_id, call.path["name"])
+    await call.context.connections.delete(call.asker.tenant_id, call.path["name"])
     call.note(before=before)
     return Nothing()
 
 
 async def test(call: Call) -> wire.ConnectionTest:
     """Connect to the broker now, from this process, and leave again. Nothing is sent."""
-    row = await call.context.connections.get(call.caller.tenant_id, call.path["name"])
+    row = await call.context.connections.get(call.asker.tenant_id, call.path["name"])
     connection = read_connection(row)
     if not is_installed(connection.kind):
         raise Refused(f"this API process cannot reach {missing(connection.kind)}", field="kind")
-    tried = await call.context.brokers.try_out(call.caller.tenant_id, connection)
+    tried = await call.context.brokers.try_out(call.asker.tenant_id, connection)
     return wire.ConnectionTest(tried.error is None, tried.took_ms, tried.error)
 
 
@@ -83,7 +83,7 @@ async def check_connection_of(target: Target, call: Call) -> None:
         return
     kind = str(target.__struct_config__.tag)
     await _check_kind(call, kind, "target.kind")
-    row = await call.context.connections.find(call.caller.tenant_id, target.connection)
+    row = await call.context.connections.find(call.asker.tenant_id, target.connection)
     if row is None:
         raise Refused(f"no connection {target.connection!r}", field="target.connection")
     if row["kind"] != kind:
@@ -108,7 +108,7 @@ async def _check_kind(call: Call, kind: str, field: str) -> None:
 async def _before(call: Call) -> dict[str, Any] | None:
     """The connection as it is, for the audit log."""
     try:
-        row = await call.context.connections.get(call.caller.tenant_id, call.path["name"])
+        row = await call.context.connections.get(call.asker.tenant_id, call.path["name"])
         return _noted(read_connection(row))
     except (NotFound, Unreadable):
         return None

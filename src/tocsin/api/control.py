@@ -24,7 +24,7 @@ async def cancel(call: Call) -> wire.CancelAnswer:
     job_id = job_id_of(call)
     reason = call.reason() or "cancelled by a user"
     dry_run = _dry_run(call)
-    done = await call.context.cancelling.cancel(call.caller.tenant_id, job_id, reason, dry_run=dry_run)
+    done = await call.context.cancelling.cancel(call.asker.tenant_id, job_id, reason, dry_run=dry_run)
     return wire.CancelAnswer(
         await view(call, job_id), done.cancelled, done.asked_to_stop, done.not_retried, dry_run
     )
@@ -34,7 +34,7 @@ async def cancel_queued(call: Call) -> wire.CancelAnswer:
     """Call off what has not started; the job goes on."""
     job_id = job_id_of(call)
     reason = call.reason() or "cancelled by a user"
-    dry_run, tenant_id = _dry_run(call), call.caller.tenant_id
+    dry_run, tenant_id = _dry_run(call), call.asker.tenant_id
     done = await call.context.cancelling.cancel_queued(tenant_id, job_id, reason, dry_run=dry_run)
     call.note(after={"cancelled": done.cancelled, "not_retried": done.not_retried})
     return wire.CancelAnswer(await view(call, job_id), done.cancelled, 0, done.not_retried, dry_run)
@@ -45,7 +45,7 @@ async def pause(call: Call) -> wire.PauseAnswer:
     job_id = job_id_of(call)
     until, dry_run = end_of_pause(call), _dry_run(call)
     held = await call.context.pausing.pause(
-        call.caller.tenant_id, job_id, call.reason(), until, dry_run=dry_run
+        call.asker.tenant_id, job_id, call.reason(), until, dry_run=dry_run
     )
     return wire.PauseAnswer(await view(call, job_id), held, dry_run)
 
@@ -55,7 +55,7 @@ async def resume(call: Call) -> wire.ResumeAnswer:
     job_id, now = job_id_of(call), call.context.clock.now()
     dry_run, misfire = _dry_run(call), _misfire(call)
     done = await call.context.pausing.resume(
-        call.caller.tenant_id, job_id, now, dry_run=dry_run, misfire=misfire
+        call.asker.tenant_id, job_id, now, dry_run=dry_run, misfire=misfire
     )
     return wire.ResumeAnswer(
         await view(call, job_id),
@@ -68,7 +68,7 @@ async def resume(call: Call) -> wire.ResumeAnswer:
 
 async def run(call: Call) -> Any:
     """Fire a job now."""
-    tenant_id, now = call.caller.tenant_id, call.context.clock.now()
+    tenant_id, now = call.asker.tenant_id, call.context.clock.now()
     beside = call.body is not None and call.body.override_overlap
 
     async def act(once: Once | None) -> Execution:
@@ -82,7 +82,7 @@ async def run(call: Call) -> Any:
 async def first_execution(call: Call, first: First) -> Execution:
     """The execution that an earlier request with the same key made."""
     key = ExecutionKey(first.job_id, int(first.answer or 0))
-    row = await call.context.executions.get(call.caller.tenant_id, key)
+    row = await call.context.executions.get(call.asker.tenant_id, key)
     with readable(call, "execution"):
         return execution_view(row)
 
@@ -92,7 +92,7 @@ async def skip_next(call: Call) -> Any:
     job_id = job_id_of(call)
 
     async def act(once: Once | None) -> wire.SkipAnswer:
-        skipped = await call.context.firing.skip_next(call.caller.tenant_id, job_id, once=once)
+        skipped = await call.context.firing.skip_next(call.asker.tenant_id, job_id, once=once)
         call.note(after={"skipped": format_instant(skipped)})
         return wire.SkipAnswer(await view(call, job_id), format_instant(skipped))
 

@@ -30,9 +30,7 @@ async def groups(call: Call) -> wire.ErrorGroups:
     since = call.instant("from") or until - DAY
     if since >= until:
         raise Refused("the range ends after it begins", field="from")
-    rows = await call.context.dead_letters.groups(
-        call.caller.tenant_id, since, until, call.query.get("queue")
-    )
+    rows = await call.context.dead_letters.groups(call.asker.tenant_id, since, until, call.query.get("queue"))
     capped = bool(rows) and rows[0]["read"] >= MOST_READ
     return wire.ErrorGroups(capped, [_group(row, capped=capped) for row in rows])
 
@@ -40,7 +38,7 @@ async def groups(call: Call) -> wire.ErrorGroups:
 async def discard(call: Call) -> Execution:
     """Give a dead letter up."""
     key, reason = key_of(call), call.reason()
-    await call.context.dead_letters.discard(call.caller.tenant_id, key)
+    await call.context.dead_letters.discard(call.asker.tenant_id, key)
     call.note(execution_text(key), after={"discarded": True} | ({"reason": reason} if reason else {}))
     return await view(call, key)
 

@@ -57,7 +57,7 @@ class _Step(msgspec.Struct, frozen=True):
 async def declare(call: Call) -> wire.Declared:
     """Compare, and unless something is refused make it so."""
     owner, body, now = _owner(call), call.body, call.context.clock.now()
-    known = await call.context.declaring.revision(call.caller.tenant_id, owner)
+    known = await call.context.declaring.revision(call.asker.tenant_id, owner)
     if known is not None and body.revision is None:
         raise Conflict(f"{owner} was declared with revision {known}: give a revision", field="revision")
     if known is not None and body.revision < known:
@@ -68,11 +68,11 @@ async def declare(call: Call) -> wire.Declared:
         call.changed_nothing()
         return _answer(call, known, [step.shown for step in steps])
     await _admit(call, sum(step.shown.action == "created" for step in steps))
-    round_ = await call.context.declaring.accept(call.caller.tenant_id, owner, body.revision)
+    round_ = await call.context.declaring.accept(call.asker.tenant_id, owner, body.revision)
     if round_ is None:
         call.changed_nothing()
         return _answer(
-            call, await call.context.declaring.revision(call.caller.tenant_id, owner), [], superseded=True
+            call, await call.context.declaring.revision(call.asker.tenant_id, owner), [], superseded=True
         )
     # An older declaration may have written until just now; from here on none does.
     steps = await _steps(call, owner, now)
@@ -90,14 +90,14 @@ async def declare(call: Call) -> wire.Declared:
 
 async def list_owners(call: Call) -> wire.Owners:
     """Who declares jobs."""
-    rows = await call.context.declaring.owners(call.caller.tenant_id)
+    rows = await call.context.declaring.owners(call.asker.tenant_id)
     return listing(wire.Owners, rows, _owner_view, itemgetter("owner"))
 
 
 async def release(call: Call) -> wire.Disowned:
     """Let an owner's jobs be nobody's; they stay as they are."""
     owner = _owner(call)
-    released = await call.context.declaring.release(call.caller.tenant_id, owner)
+    released = await call.context.declaring.release(call.asker.tenant_id, owner)
     if released is None:
         raise NotFound(f"nobody declares jobs as {owner}")
     call.note(after={"released": released})
@@ -138,7 +138,7 @@ async def _steps(call: Call, owner: str, now: Instant) -> list[_Step]:
     """What each declared job, and each job that is not declared any more, comes to."""
     body: wire.Declaration = call.body
     names = [job.name for job in body.jobs if job.name is not None]
-    rows = await call.context.declaring.known(call.caller.tenant_id, owner, names)
+    rows = await call.context.declaring.known(call.asker.tenant_id, owner, names)
     there = {row["name"]: row for row in rows if row["managed_by"] == owner}
     others = {row["name"]: row for row in rows if row["managed_by"] != owner}
     twice = {name for name, number in Counter(names).items() if number > 1}
@@ -264,7 +264,7 @@ async def _coming(
     cursor = None if schedule is None else rule_of(schedule).next_fire(now)
     if schedule is None or cursor is None:
         return [], until
-    calendars = await ranges_of(call.context.database, call.caller.tenant_id, schedule.calendars)
+    calendars = await ranges_of(call.context.database, call.asker.tenant_id, schedule.calendars)
     job_id, fired = (_NO_JOB, 0) if row is None else (row["id"], row["fire_count"])
     return expected(schedule, job_id, fired, cursor, until, _MOST_FIRES, calendars)
 
@@ -294,8 +294,8 @@ async def _carry_out(
 
 
 async def _admit(call: Call, wanted: int) -> None:
-    limit = call.caller.limits.pending_jobs
-    if await call.context.pending.admit(call.caller.tenant_id, limit, wanted) < wanted:
+    limit = call.asker.limits.pending_jobs
+    if await call.context.pending.admit(call.asker.tenant_id, limit, wanted) < wanted:
         raise too_many_jobs(limit or 0)
 
 

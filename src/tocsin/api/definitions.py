@@ -71,7 +71,7 @@ def stored_definition(row: Any) -> Definition:
 async def check_calendars(definition: Definition, call: Call) -> None:
     """Refuse a definition that names a calendar which is not there."""
     names = definition.schedule.calendars
-    await ranges_of(call.context.database, call.caller.tenant_id, names, must_exist=True)
+    await ranges_of(call.context.database, call.asker.tenant_id, names, must_exist=True)
 
 
 def check_callable(target: Target, call: Call) -> None:
@@ -88,7 +88,7 @@ def new_job(definition: Definition, call: Call, now: Instant, key: str | None = 
     fire_at = _first_fire(definition, now)
     shard = shard_of(job_id, call.context.shard_count)
     origin = None if call.trail is None else call.trail.creates()
-    return NewJob(job_id, call.caller.tenant_id, shard, definition, fire_at, max(fire_at, now), origin, now)
+    return NewJob(job_id, call.asker.tenant_id, shard, definition, fire_at, max(fire_at, now), origin, now)
 
 
 def as_created(job: NewJob, now: Instant) -> wire.Job:
@@ -130,14 +130,14 @@ def as_created(job: NewJob, now: Instant) -> wire.Job:
 
 def _checked(definition: Definition, call: Call, now: Instant) -> Definition:
     check_definition(definition)
-    check_interval(call.caller.limits, definition.schedule, now)
+    check_interval(call.asker.limits, definition.schedule, now)
     _check_reach(definition.target, call)
     return definition
 
 
 def _check_reach(target: Target, call: Call) -> None:
     """Refuse what the tenant or this installation does not call."""
-    check_payload(call.caller.limits, target)
+    check_payload(call.asker.limits, target)
     if isinstance(target, HttpTarget):
         _check_addresses(target, call.context.policy)
     elif isinstance(target, GrpcTarget):
@@ -167,4 +167,4 @@ def tell_created(call: Call, job: str, kind: str) -> None:
     """A line in the log. One-offs are created by the thousand a second, and a line for each would be most of
     the work: theirs is for debugging."""
     tell = _log.info if kind == "recurring" else _log.debug
-    tell("job.created", job=job, tenant=call.caller.tenant_id, request_id=call.request.id)
+    tell("job.created", job=job, tenant=call.asker.tenant_id, request_id=call.request.id)

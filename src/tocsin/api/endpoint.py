@@ -26,7 +26,7 @@ DEFAULT_PAGE = 50
 MAX_REASON = 500
 
 
-class Caller(msgspec.Struct, frozen=True):
+class Asker(msgspec.Struct, frozen=True):
     """Who asks, and for whom."""
 
     tenant_id: int
@@ -47,11 +47,11 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def only_tenant(self) -> int | None:
-        """The tenant that the caller's sight ends at; None for an operator who named none."""
+        """The tenant that the asker's sight ends at; None for an operator who named none."""
         return None if self.operator and not self.tenant_named else self.tenant_id
 
 
-NOBODY: Final = Caller(0, "", frozenset())
+NOBODY: Final = Asker(0, "", frozenset())
 """Who asks where no key is needed."""
 
 
@@ -59,7 +59,7 @@ class Call(msgspec.Struct, frozen=True):
     """A checked request on its way to a handler."""
 
     context: "Context"
-    caller: Caller
+    asker: Asker
     path: Mapping[str, str]
     query: Mapping[str, str]
     headers: Mapping[str, str]
@@ -76,7 +76,7 @@ class Call(msgspec.Struct, frozen=True):
         return int(text)
 
     def reason(self) -> str | None:
-        """Why the caller does this, if it said so."""
+        """Why the asker does this, if it said so."""
         reason: str | None = self.body.reason if self.body is not None else None
         check_text(reason, "reason", MAX_REASON)
         return reason
@@ -150,7 +150,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     answer: Any
     scope: Scope = Scope.READ
     keyless: bool = False
-    """Whether it is asked before there is a key or session: then the call's caller is nobody, and the handler
+    """Whether it is asked before there is a key or session: then the asker is nobody, and the handler
     checks."""
     status: int = 200
     answer_kind: str = "application/json"

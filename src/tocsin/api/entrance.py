@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tocsin.api.auth import TENANT_HEADER, Authenticator
-from tocsin.api.endpoint import Caller
+from tocsin.api.endpoint import Asker
 from tocsin.api.request import Request
 from tocsin.domain.errors import Unauthorized
 from tocsin.domain.keys import Scope
@@ -61,8 +61,8 @@ class Entrance:
         self._authenticator = authenticator
         self.doors = doors
 
-    async def admit(self, request: Request, scope: Scope) -> Caller:
-        """The caller, if it may come in and has the scope."""
+    async def admit(self, request: Request, scope: Scope) -> Asker:
+        """The asker, if it may come in and has the scope."""
         header, tenant = request.headers.get("authorization"), request.headers.get(TENANT_HEADER)
         token = None if header is not None else session_token(request.headers)
         if token is None:

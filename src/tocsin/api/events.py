@@ -22,7 +22,7 @@ from tocsin.domain.ids import ExecutionKey, execution_text, job_text
 from tocsin.domain.instant import MILLISECOND, format_instant
 from tocsin.domain.keys import Scope
 
-_CHECKED_EVERY: Final = 5  # pulses between two looks whether the caller still may
+_CHECKED_EVERY: Final = 5  # pulses between two looks whether the asker still may
 _PATIENCE: Final = 10.0  # seconds without a pulse, after which a comment keeps the connection open
 _MOST_TOLD: Final = 50
 _encode = msgspec.json.Encoder().encode
@@ -73,7 +73,7 @@ class LeaseEvent(msgspec.Struct, frozen=True):
 
 async def events(call: Call) -> StreamingResponse:
     """The stream."""
-    listener = call.context.pulse.listen(call.caller.tenant_id, operator=call.caller.operator)
+    listener = call.context.pulse.listen(call.asker.tenant_id, operator=call.asker.operator)
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return StreamingResponse(_stream(call, listener), headers=headers, media_type="text/event-stream")
 

@@ -46,7 +46,7 @@ async def count_executions(call: Call) -> Count:
     """How many executions match."""
     state = call.choice("state", tuple(State))
     where = await filter_of(call, State(state) if state else None)
-    number, capped = await call.context.execution_listing.count(call.caller.tenant_id, where, cap_of(call))
+    number, capped = await call.context.execution_listing.count(call.asker.tenant_id, where, cap_of(call))
     return Count(number, capped)
 
 
@@ -71,7 +71,7 @@ async def logs(call: Call) -> wire.LogPage:
     await found(call, key)
     after = decode_cursor(call.query.get("cursor"), tuple[CursorNumber, CursorNumber]) or (0, 0)
     rows = await call.context.logs.read(
-        call.caller.tenant_id, key, (min(after[0], 32767), min(after[1], 2**31 - 1)), limit
+        call.asker.tenant_id, key, (min(after[0], 32767), min(after[1], 2**31 - 1)), limit
     )
     cursor = encode_cursor((rows[-1]["attempt"], rows[-1]["seq"])) if len(rows) == limit else None
     return listing(wire.LogPage, rows, wire.log_view, lambda row: str(row["seq"]), next_cursor=cursor)
@@ -83,7 +83,7 @@ async def cancel(call: Call) -> wire.CancelledExecution:
     The answer is what the cancelling transaction did. What is read afterwards only adds the end of an
     execution that has ended by then: one that was called may have been stopped as `cancelled` already.
     """
-    key, tenant_id = key_of(call), call.caller.tenant_id
+    key, tenant_id = key_of(call), call.asker.tenant_id
     reason = call.reason() or "cancelled by a user"
     try:
         done = await call.context.executions.cancel(tenant_id, key, reason)
@@ -101,7 +101,7 @@ async def retry(call: Call) -> Any:
 
     async def act(once: Once | None) -> wire.Execution:
         try:
-            await call.context.executions.retry(call.caller.tenant_id, key, once=once)
+            await call.context.executions.retry(call.asker.tenant_id, key, once=once)
         except NotFound:
             await _refuse_archived(call, key, "retried")
             raise
@@ -112,7 +112,7 @@ async def retry(call: Call) -> Any:
 
 async def rerun(call: Call) -> Any:
     """Run a finished execution again, as a new one that remembers where it came from."""
-    key, tenant_id = key_of(call), call.caller.tenant_id
+    key, tenant_id = key_of(call), call.asker.tenant_id
 
     async def act(once: Once | None) -> wire.Execution:
         row = await found(call, key)
@@ -131,7 +131,7 @@ async def rerun(call: Call) -> Any:
 
 async def explain_execution(call: Call) -> wire.Explanation:
     """Why it is where it is."""
-    executions, tenant_id = call.context.executions, call.caller.tenant_id
+    executions, tenant_id = call.context.executions, call.asker.tenant_id
     row = await found(call, key_of(call))
     around = Surroundings()
     if row["state"] == State.QUEUED:
@@ -144,7 +144,7 @@ async def explain_execution(call: Call) -> wire.Explanation:
         pauses = await call.context.queues.pauses(tenant_id, row["queue"], facts.due_at, begun)
     steps = explain(facts, around, now, pauses)
     held_by = await executions.turn_held_by(row["job_id"]) if facts.waits_for == Waits.TURN else None
-    links = [link_of(step, row, call.caller.tenant, held_by) for step in steps]
+    links = [link_of(step, row, call.asker.tenant, held_by) for step in steps]
     names = await call.context.jobs.names(tenant_id, {row["job_id"]})
     with readable(call, "execution"):
         return wire.explanation(row, steps, links, names.get(row["job_id"]))
@@ -155,9 +155,9 @@ async def page(call: Call, state: State | None, *, dead_letters: bool = False) -
     limit, where = call.limit(), await filter_of(call, state, kept_only=dead_letters)
     place = decode_cursor(call.query.get("cursor"), wire.ExecutionPlace)
     after = Place(*place) if place else None
-    listed = await call.context.execution_listing.page(call.caller.tenant_id, where, after, limit)
+    listed = await call.context.execution_listing.page(call.asker.tenant_id, where, after, limit)
     rows, cursor = listed.rows, None if listed.next is None else encode_cursor(listed.next)
-    names = await call.context.jobs.names(call.caller.tenant_id, {row["job_id"] for row in rows})
+    names = await call.context.jobs.names(call.asker.tenant_id, {row["job_id"] for row in rows})
 
     def view(row: Any) -> wire.Execution:
         return wire.execution_view(row, names.get(row["job_id"]), attempts=dead_letters)
@@ -201,7 +201,7 @@ async def _jobs_named(call: Call) -> tuple[UUID, ...] | None:
         return None
     field = "tag" if name is None else "job_name"
     found = await call.context.job_listing.ids(
-        call.caller.tenant_id, JobFilter(name=name, tags=tags), _MOST_JOBS + 1
+        call.asker.tenant_id, JobFilter(name=name, tags=tags), _MOST_JOBS + 1
     )
     if len(found) > _MOST_JOBS:
         raise Refused(
@@ -220,7 +220,7 @@ async def _row_now(call: Call, key: ExecutionKey) -> Any:
     """The execution as it is by now; None if that cannot be told, which is no reason to deny what was
     done."""
     try:
-        return await call.context.executions.get(call.caller.tenant_id, key)
+        return await call.context.executions.get(call.asker.tenant_id, key)
     except (NotFound, Unavailable):
         return None
 
@@ -228,17 +228,17 @@ async def _row_now(call: Call, key: ExecutionKey) -> Any:
 async def view(call: Call, key: ExecutionKey) -> wire.Execution:
     """An execution with its attempts, as it stands now."""
     row = await found(call, key)
-    names = await call.context.jobs.names(call.caller.tenant_id, {key.job_id})
+    names = await call.context.jobs.names(call.asker.tenant_id, {key.job_id})
     result = row.get("result")
     if row["has_result"] and result is None:
-        result = await call.context.executions.result(call.caller.tenant_id, key)
+        result = await call.context.executions.result(call.asker.tenant_id, key)
     with readable(call, "execution"):
         return wire.execution_view(row, names.get(key.job_id), attempts=True, result=result)
 
 
 async def found(call: Call, key: ExecutionKey) -> Any:
     """An execution, in the database or in the archive."""
-    tenant_id, archived = call.caller.tenant_id, call.context.archived
+    tenant_id, archived = call.asker.tenant_id, call.context.archived
     try:
         return await call.context.executions.get(tenant_id, key)
     except NotFound:
@@ -251,7 +251,7 @@ async def found(call: Call, key: ExecutionKey) -> Any:
 async def _refuse_archived(call: Call, key: ExecutionKey, done: str) -> None:
     """An execution that left the database can be seen, and nothing else."""
     archived = call.context.archived
-    if archived is not None and await archived.get(call.caller.tenant_id, key) is not None:
+    if archived is not None and await archived.get(call.asker.tenant_id, key) is not None:
         raise Conflict(f"an archived execution cannot be {done}; it can be run again as a new one")
 
 

@@ -30,7 +30,7 @@ _FRESH_S: Final = 60.0
 
 async def show(call: Call) -> wire.Forecast:
     """The load to come."""
-    context, caller, now = call.context, call.caller, call.context.clock.now()
+    context, asker, now = call.context, call.asker, call.context.clock.now()
     begin = _or(call.instant("from"), now)
     since = begin - begin % MINUTE
     until = _or(call.instant("to"), since + DAY)
@@ -43,10 +43,10 @@ async def show(call: Call) -> wire.Forecast:
     if step < MINUTE or -(-(until - since) // step) > _MOST_BUCKETS:
         raise Refused("a step has whole minutes, and a forecast at most 1,440 steps", field="step")
     queue = call.query.get("queue")
-    load = await _load(context, caller.tenant_id, since, -(-(until - since) // MINUTE), queue)
+    load = await _load(context, asker.tenant_id, since, -(-(until - since) // MINUTE), queue)
     high, age = peaks(load), await context.forecasts.age()
-    groups = await context.forecasts.groups(caller.tenant_id, queue) if high else []
-    one_offs = await context.forecasts.one_offs(caller.tenant_id, max(since, now + MINUTE), until, MINUTE)
+    groups = await context.forecasts.groups(asker.tenant_id, queue) if high else []
+    one_offs = await context.forecasts.one_offs(asker.tenant_id, max(since, now + MINUTE), until, MINUTE)
     ahead = max(0, -(-(now - since) // MINUTE))  # a minute that is over, or under way, is not free
     buckets = -(-(until - since) // step)
     single = [0] * buckets
@@ -59,7 +59,7 @@ async def show(call: Call) -> wire.Forecast:
         at=[format_instant(since + n * step) for n in range(buckets)],
         expected=[round(sum(load.minutes[n * each : (n + 1) * each]), 3) for n in range(buckets)],
         one_offs=single,
-        capacity=await _capacity(call) if caller.operator else None,
+        capacity=await _capacity(call) if asker.operator else None,
         peaks=[_peak(load, place, groups) for place in high],
         free=[format_instant(since + place * MINUTE) for place in free(load, ahead)],
         capped=not age.whole,
@@ -73,7 +73,7 @@ async def fit(call: Call) -> wire.Fit:
     now = call.context.clock.now()
     schedule = read_schedule(call.body.schedule, now)
     since = now - now % MINUTE
-    load = await _load(call.context, call.caller.tenant_id, since, _MINUTES, None)
+    load = await _load(call.context, call.asker.tenant_id, since, _MINUTES, None)
     return fit_of(load, schedule, now)
 
 

@@ -36,7 +36,7 @@ async def foretold(call: Call, rows: Sequence[Any], until: Instant, most: int) -
 async def _of_job(call: Call, row: Any, until: Instant, most: int) -> Foretold:
     schedule = read_schedule(row["schedule"])
     calendars = await ranges_of(
-        call.context.database, call.caller.tenant_id, schedule.calendars, must_exist=False
+        call.context.database, call.asker.tenant_id, schedule.calendars, must_exist=False
     )
     fires, reached = expected(
         schedule, row["id"], row["fire_count"], row["unplanned_at"], until, most, calendars

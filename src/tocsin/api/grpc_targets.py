@@ -25,7 +25,7 @@ async def described(target: Target, call: Call) -> Target:
         return target
     if call.context.grpc is None:
         raise Refused(MISSING, field="target.kind")
-    found = await call.context.grpc.describe(call.caller.tenant_id, target)
+    found = await call.context.grpc.describe(call.asker.tenant_id, target)
     if len(found) > MAX_DESCRIPTORS:
         raise Refused("the descriptors of this method are too large", field="target.descriptors")
     return replace(target, descriptors=base64.b64encode(found).decode())

@@ -57,7 +57,7 @@ async def create(call: Call) -> Reply:
     # The hash is of the request as it was understood, so that spelling and order do not matter.
     digest = b"" if key is None else hashlib.sha256(msgspec.json.encode(call.body, order="sorted")).digest()
     # A repetition gets its answer although there is no room for another job, or its schedule is over by now.
-    first = None if key is None else await context.jobs.first_answer(call.caller.tenant_id, key, digest)
+    first = None if key is None else await context.jobs.first_answer(call.asker.tenant_id, key, digest)
     if first is not None:
         call.changed_nothing()
         return _repeated(first)
@@ -94,7 +94,7 @@ async def _noted(call: Call, answer: wire.Job, now: Instant) -> wire.Job:
     """With a note if it joins a peak, unless there is something else to say."""
     if answer.note is not None:
         return answer
-    peak = await note_of_peak(call.context, call.caller.tenant_id, answer.schedule, now)
+    peak = await note_of_peak(call.context, call.asker.tenant_id, answer.schedule, now)
     return msgspec.structs.replace(answer, note=peak)
 
 
@@ -129,16 +129,14 @@ async def page_of_jobs(call: Call, limit: int) -> tuple[list[Any], str | None]:
         raise Refused("the cursor is of another order of the listing", field="cursor")
     after = JobPlace(*place[1:]) if place else None
     listing = call.context.job_listing
-    page = await listing.page(call.caller.tenant_id, filter_of(call), after, limit, sort)
+    page = await listing.page(call.asker.tenant_id, filter_of(call), after, limit, sort)
     place = page.next
     return page.rows, None if place is None else encode_cursor((sort, place.id, place.name, place.at))
 
 
 async def count_jobs(call: Call) -> Count:
     """How many jobs match."""
-    number, capped = await call.context.job_listing.count(
-        call.caller.tenant_id, filter_of(call), cap_of(call)
-    )
+    number, capped = await call.context.job_listing.count(call.asker.tenant_id, filter_of(call), cap_of(call))
     return Count(number, capped)
 
 
@@ -164,7 +162,7 @@ def filter_of(call: Call) -> JobFilter:
 async def _recent(call: Call, ids: list[UUID]) -> Recent:
     """The last outcomes of a page of jobs, read in one statement."""
     found: Recent = defaultdict(list)
-    for row in await call.context.executions.recent(call.caller.tenant_id, ids, _RECENT):
+    for row in await call.context.executions.recent(call.asker.tenant_id, ids, _RECENT):
         found[row["job_id"]].append(row)
     return found
 
@@ -183,7 +181,7 @@ async def show(call: Call) -> Reply:
 async def show_by_name(call: Call) -> Reply:
     """The recurring job of a name."""
     name = call.path["name"]
-    job_id = await call.context.jobs.by_name(call.caller.tenant_id, name)
+    job_id = await call.context.jobs.by_name(call.asker.tenant_id, name)
     if job_id is None:
         raise NotFound(f"no recurring job named {name[:200]!r}")
     return _tagged(await view(call, job_id))
@@ -193,7 +191,7 @@ async def update(call: Call) -> Reply:
     """Change some fields. Without If-Match the change is applied to whatever is there."""
     job_id, expected = job_id_of(call), _expected_version(call)
     for last in (False,) * (_TRIES - 1) + (True,):
-        row = await call.context.jobs.get(call.caller.tenant_id, job_id)
+        row = await call.context.jobs.get(call.asker.tenant_id, job_id)
         if expected is not None and expected != row["version"]:
             raise Stale(f"the job is at version {row['version']}, not {expected}; read it again")
         definition = patched(row, call.body, call, call.context.clock.now())
@@ -220,7 +218,7 @@ async def put_by_name(call: Call) -> Reply:
     await check_connection_of(definition.target, call)
     definition = await with_descriptors(definition, call)
     for _ in range(_TRIES):
-        job_id = await call.context.jobs.by_name(call.caller.tenant_id, name)
+        job_id = await call.context.jobs.by_name(call.asker.tenant_id, name)
         try:
             if job_id is None:
                 await admit(call)
@@ -228,7 +226,7 @@ async def put_by_name(call: Call) -> Reply:
                 await call.context.intake.define(job)
                 tell_created(call, job_text(job.id), definition.kind)
                 return _tagged(await _noted(call, as_created(job, now), now), status=201)
-            row = await call.context.jobs.get(call.caller.tenant_id, job_id)
+            row = await call.context.jobs.get(call.asker.tenant_id, job_id)
             with call.noting_job(job_id, "job.update"):
                 if stored_definition(row) != definition:
                     await _replace(call, job_id, definition, None)  # of several at once the last one stays
@@ -246,7 +244,7 @@ async def delete(call: Call) -> CancelAnswer:
     dry_run = call.choice("dry_run", ("true", "false")) == "true"
     if dry_run:
         call.changed_nothing()
-    done = await call.context.cancelling.delete(call.caller.tenant_id, job_id_of(call), dry_run=dry_run)
+    done = await call.context.cancelling.delete(call.asker.tenant_id, job_id_of(call), dry_run=dry_run)
     return CancelAnswer(None, done.cancelled, done.asked_to_stop, done.not_retried, dry_run)
 
 
@@ -254,12 +252,12 @@ async def executions(call: Call) -> ExecutionPage:
     """Executions of one job, latest first."""
     limit, job_id = call.limit(), job_id_of(call)
     before = decode_cursor(call.query.get("cursor"), JobExecutionPlace)
-    rows = await call.context.executions.of_job(call.caller.tenant_id, job_id, before, limit)
+    rows = await call.context.executions.of_job(call.asker.tenant_id, job_id, before, limit)
     if not rows and before is None:
-        await call.context.jobs.get(call.caller.tenant_id, job_id)  # 404 unless it is there
+        await call.context.jobs.get(call.asker.tenant_id, job_id)  # 404 unless it is there
     last = rows[-1] if len(rows) == limit else None
     cursor = None if last is None else encode_cursor((last["fire_at"], last["state"] != "skipped"))
-    names = await call.context.jobs.names(call.caller.tenant_id, {job_id})
+    names = await call.context.jobs.names(call.asker.tenant_id, {job_id})
 
     def view_of(row: Any) -> Execution:
         return execution_view(row, names.get(job_id))
@@ -269,7 +267,7 @@ async def executions(call: Call) -> ExecutionPage:
 
 async def view(call: Call, job_id: UUID) -> wire.Job:
     """A job as it stands now."""
-    row = await call.context.jobs.get(call.caller.tenant_id, job_id)
+    row = await call.context.jobs.get(call.asker.tenant_id, job_id)
     with readable(call, "job"):
         return wire.job_view(row)
 
@@ -281,8 +279,8 @@ def job_id_of(call: Call) -> UUID:
 
 async def admit(call: Call, wanted: int = 1) -> int:
     """How many new jobs the tenant may have; refused if none."""
-    limit = call.caller.limits.pending_jobs
-    admitted = await call.context.pending.admit(call.caller.tenant_id, limit, wanted)
+    limit = call.asker.limits.pending_jobs
+    admitted = await call.context.pending.admit(call.asker.tenant_id, limit, wanted)
     if wanted and not admitted and limit is not None:
         raise too_many_jobs(limit)
     return admitted
@@ -293,7 +291,7 @@ async def _replace(call: Call, job_id: UUID, definition: Definition, version: in
     await check_connection_of(definition.target, call)
     definition = await with_descriptors(definition, call)
     now = call.context.clock.now()
-    await call.context.changing.update(call.caller.tenant_id, job_id, definition, now, version=version)
+    await call.context.changing.update(call.asker.tenant_id, job_id, definition, now, version=version)
 
 
 def _tagged(job: wire.Job, status: int | None = None) -> Reply:

@@ -27,9 +27,9 @@ async def create(call: Call) -> wire.FreshKey:
     """A new key."""
     body: wire.NewKey = call.body
     check_text(body.name, "name", MAX_NAME)
-    tenant_id = call.caller.tenant_id
+    tenant_id = call.asker.tenant_id
     if body.tenant is not None:
-        if call.caller.tenant_named and body.tenant != call.caller.tenant:
+        if call.asker.tenant_named and body.tenant != call.asker.tenant:
             raise Refused("the tenant in the body is not the one that is acted for", field="tenant")
         tenant_id = (await call.context.tenants.get(body.tenant))["id"]
     key_id, text = new_key()
@@ -42,14 +42,14 @@ async def list_keys(call: Call) -> wire.KeyPage:
     """A page of keys, by id."""
     limit = call.limit()
     after = decode_cursor(call.query.get("cursor"), str)
-    rows = await call.context.keys.list(call.caller.only_tenant, after, limit)
+    rows = await call.context.keys.list(call.asker.only_tenant, after, limit)
     cursor = encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
     return listing(wire.KeyPage, rows, _shown, itemgetter("id"), next_cursor=cursor)
 
 
 async def show(call: Call) -> wire.Key:
     """One key, without its secret."""
-    return _shown(await call.context.keys.get(call.path["key_id"], call.caller.only_tenant))
+    return _shown(await call.context.keys.get(call.path["key_id"], call.asker.only_tenant))
 
 
 async def rotate(call: Call) -> wire.FreshKey:
@@ -57,10 +57,10 @@ async def rotate(call: Call) -> wire.FreshKey:
     overlap = parse_span(call.body.overlap if call.body is not None else "1d", "overlap")
     if overlap > _LONGEST_OVERLAP:
         raise Refused("the overlap is at most 30 days", field="overlap")
-    old = await call.context.keys.get(call.path["key_id"], call.caller.only_tenant)
+    old = await call.context.keys.get(call.path["key_id"], call.asker.only_tenant)
     key_id, text = new_key()
     new = NewKey(key_id, text, old["tenant_id"], old["name"], frozenset(map(Scope, old["scopes"])))
-    row = await call.context.keys.rotate(old["id"], call.caller.only_tenant, new, overlap, origin_of(call))
+    row = await call.context.keys.rotate(old["id"], call.asker.only_tenant, new, overlap, origin_of(call))
     call.context.authenticator.forget()
     return wire.FreshKey(_shown(row), text)
 
@@ -68,9 +68,9 @@ async def rotate(call: Call) -> wire.FreshKey:
 async def revoke(call: Call) -> wire.Key:
     """End a key now."""
     key_id = call.path["key_id"]
-    if key_id == call.caller.key_id:
+    if key_id == call.asker.key_id:
         raise Conflict("cannot revoke the key that asks", hint="use another key, or rotate this one")
-    row = await call.context.keys.revoke(key_id, call.caller.only_tenant, origin_of(call))
+    row = await call.context.keys.revoke(key_id, call.asker.only_tenant, origin_of(call))
     call.context.authenticator.forget()
     return _shown(row)
 

@@ -49,7 +49,7 @@ async def create(call: Call) -> Any:
         return Reply(_previewed(new, preview), 200)
 
     async def act(once: Once | None) -> wire.OperationAnswer:
-        now, tenant_id = call.context.clock.now(), call.caller.tenant_id
+        now, tenant_id = call.context.clock.now(), call.asker.tenant_id
         made = await call.context.operations.define(tenant_id, new, now, origin_of(call), once=once)
         return await _answer(call, made)
 
@@ -63,7 +63,7 @@ async def list_operations(call: Call) -> wire.OperationPage:
     """A page, newest first."""
     limit, state = call.limit(), call.choice("state", _STATES)
     before = decode_cursor(call.query.get("cursor"), CursorNumber)
-    rows = await call.context.operations.list(call.caller.tenant_id, state, before, limit)
+    rows = await call.context.operations.list(call.asker.tenant_id, state, before, limit)
     cursor = encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
     return listing(wire.OperationPage, rows, operation_view, lambda row: str(row["id"]), next_cursor=cursor)
 
@@ -76,21 +76,21 @@ async def show(call: Call) -> wire.Operation:
 async def pause(call: Call) -> wire.Operation:
     """Hold an operation."""
     operation_id = _operation_id(call)
-    await call.context.operations.pause(call.caller.tenant_id, operation_id, call.reason(), origin_of(call))
+    await call.context.operations.pause(call.asker.tenant_id, operation_id, call.reason(), origin_of(call))
     return await _shown(call, operation_id)
 
 
 async def resume(call: Call) -> wire.Operation:
     """Let an operation go on."""
     operation_id = _operation_id(call)
-    await call.context.operations.resume(call.caller.tenant_id, operation_id, origin_of(call))
+    await call.context.operations.resume(call.asker.tenant_id, operation_id, origin_of(call))
     return await _shown(call, operation_id)
 
 
 async def cancel(call: Call) -> wire.Operation:
     """Stop an operation for good."""
     operation_id = _operation_id(call)
-    await call.context.operations.cancel(call.caller.tenant_id, operation_id, call.reason(), origin_of(call))
+    await call.context.operations.cancel(call.asker.tenant_id, operation_id, call.reason(), origin_of(call))
     return await _shown(call, operation_id)
 
 
@@ -108,7 +108,7 @@ def _checked(call: Call) -> NewOperation:
         do=asked.do,
         of=asked.of,
         filter=None if asked.where is None else msgspec.to_builtins(asked.where),
-        selection=selection_of(asked, call.caller.tenant_id),
+        selection=selection_of(asked, call.asker.tenant_id),
         reason=call.reason(),
         pace=pace,
         steps=asked.steps,
@@ -139,7 +139,7 @@ async def _answer(call: Call, operation_id: int) -> wire.OperationAnswer:
 
 
 async def _shown(call: Call, operation_id: int) -> wire.Operation:
-    return operation_view(await call.context.operations.get(call.caller.tenant_id, operation_id))
+    return operation_view(await call.context.operations.get(call.asker.tenant_id, operation_id))
 
 
 def _previewed(new: NewOperation, preview: Preview) -> wire.OperationAnswer:

@@ -89,7 +89,7 @@ async def list_queues(call: Call) -> wire.QueueList:
 
 async def show(call: Call) -> wire.QueueDetail:
     """One queue."""
-    queue, tenant_id = _queue(call), call.caller.tenant_id
+    queue, tenant_id = _queue(call), call.asker.tenant_id
     view = await _look(call, queue)
     known = {tenant for tenant, name in view.places() if name == queue}
     if not known and not await call.context.queues.is_used(tenant_id, queue):
@@ -101,9 +101,7 @@ async def pause(call: Call) -> wire.QueuePaused:
     """Hold a queue."""
     queue, until = _queue(call), end_of_pause(call)
     check_name(queue, "queue")
-    held = await call.context.queues.pause(
-        call.caller.tenant_id, queue, call.reason(), until, origin_of(call)
-    )
+    held = await call.context.queues.pause(call.asker.tenant_id, queue, call.reason(), until, origin_of(call))
     return wire.QueuePaused(await show(call), held)
 
 
@@ -111,7 +109,7 @@ async def resume(call: Call) -> wire.QueueResumed:
     """Let a queue go on, or say what that would start."""
     queue, tenant_id, dry_run = (
         _queue(call),
-        call.caller.tenant_id,
+        call.asker.tenant_id,
         call.body is not None and call.body.dry_run,
     )
     shown = await show(call)
@@ -126,15 +124,15 @@ async def resume(call: Call) -> wire.QueueResumed:
 
 
 async def _look(call: Call, queue: str | None) -> _View:
-    context, caller, now = call.context, call.caller, call.context.clock.now()
-    limits = wire.QueueLimits(caller.limits.in_flight, caller.limits.fires_per_second)
-    if call.choice("group", ("tenant",)) is None or not caller.operator:
-        found = await context.queues.look(caller.tenant_id, queue, now)
-        return _View(found, now, {caller.tenant_id: caller.tenant}, limits)
+    context, asker, now = call.context, call.asker, call.context.clock.now()
+    limits = wire.QueueLimits(asker.limits.in_flight, asker.limits.fires_per_second)
+    if call.choice("group", ("tenant",)) is None or not asker.operator:
+        found = await context.queues.look(asker.tenant_id, queue, now)
+        return _View(found, now, {asker.tenant_id: asker.tenant}, limits)
     found = await context.all_queues.look(None, queue, now)
     view = _View(found, now, {}, wire.QueueLimits(None, None))
     names = await context.tenants.names(sorted({tenant_id for tenant_id, _ in view.places()}))
-    return msgspec.structs.replace(view, tenants=names | {caller.tenant_id: caller.tenant})
+    return msgspec.structs.replace(view, tenants=names | {asker.tenant_id: asker.tenant})
 
 
 def _pause(row: Any) -> wire.QueuePause | None:

@@ -32,7 +32,7 @@ def once_of(call: Call, action: str) -> Once | None:
         return None
     check_text(key, HEADER, MAX_IDEMPOTENCY_KEY)
     asked = msgspec.json.encode((action, sorted(call.path.items()), call.body), order="sorted")
-    return Once(call.caller.tenant_id, key, hashlib.sha256(asked).digest())
+    return Once(call.asker.tenant_id, key, hashlib.sha256(asked).digest())
 
 
 async def carried_out_once(

@@ -41,13 +41,13 @@ async def upcoming(call: Call) -> Preview:
     terms = terms_of(job.schedule, Policies(), job_id, job.fire_count, await _calendars(call, job.schedule))
     if job.kind == "once":
         return preview(job.schedule, after, call.limit(), terms)
-    cursor, planned = await call.context.jobs.planned(call.caller.tenant_id, job_id, after)
+    cursor, planned = await call.context.jobs.planned(call.asker.tenant_id, job_id, after)
     start = None if cursor is None else max(after, cursor - 1)
     return preview(job.schedule, start, call.limit(), terms, planned)
 
 
 async def _calendars(call: Call, schedule: Schedule) -> list[tuple[int, int]]:
-    return await ranges_of(call.context.database, call.caller.tenant_id, schedule.calendars, must_exist=True)
+    return await ranges_of(call.context.database, call.asker.tenant_id, schedule.calendars, must_exist=True)
 
 
 ENDPOINTS = (

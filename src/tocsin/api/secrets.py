@@ -24,28 +24,28 @@ async def put(call: Call) -> wire.Secret:
     name = call.path["name"]
     check_secret_name(name, "name")
     check_secret_value(call.body.value)
-    return _view(await call.context.secrets.put(call.caller.tenant_id, name, call.body.value))
+    return _view(await call.context.secrets.put(call.asker.tenant_id, name, call.body.value))
 
 
 async def list_secrets(call: Call) -> wire.SecretPage:
     """A page of names."""
     limit = call.limit()
     after = decode_cursor(call.query.get("cursor"), _PLACE) or ""
-    rows = await call.context.secrets.list(call.caller.tenant_id, after, limit)
+    rows = await call.context.secrets.list(call.asker.tenant_id, after, limit)
     cursor = encode_cursor(rows[-1]["name"]) if len(rows) == limit else None
     return listing(wire.SecretPage, rows, _view, itemgetter("name"), next_cursor=cursor)
 
 
 async def delete(call: Call) -> Nothing:
     """Remove a secret."""
-    await call.context.secrets.delete(call.caller.tenant_id, call.path["name"])
+    await call.context.secrets.delete(call.asker.tenant_id, call.path["name"])
     return Nothing()
 
 
 async def reseal(call: Call) -> wire.ResealAnswer:
     """Encrypt a batch of secrets anew, under the key that encrypts now."""
     body: wire.Reseal = call.body or wire.Reseal()
-    done = await call.context.resealing.batch(decode_cursor(body.cursor, Place), call.caller.only_tenant)
+    done = await call.context.resealing.batch(decode_cursor(body.cursor, Place), call.asker.only_tenant)
     if done.secrets or done.webhook_secrets:
         after = {"key_id": done.key_id, "secrets": done.secrets, "webhook_secrets": done.webhook_secrets}
         call.note("secrets", after=after)

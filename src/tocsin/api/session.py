@@ -30,8 +30,8 @@ async def create(call: Call) -> Reply:
         if token is None:
             raise Unauthorized("the link was used already or is too old; `tocsin dashboard` makes another")
     else:
-        caller = await context.authenticator.caller_of_key((body.key or "")[:LONGEST])
-        token = await context.sessions.open_session(caller.key_id)
+        asker = await context.authenticator.asker_of_key((body.key or "")[:LONGEST])
+        token = await context.sessions.open_session(asker.key_id)
     if token is None:
         raise Unauthorized("the API key is not valid")
     return Reply(wire.LoggedOut(ended=False), cookies=_cookies(call, token))
@@ -39,22 +39,22 @@ async def create(call: Call) -> Reply:
 
 async def show(call: Call) -> wire.SessionView:
     """Who is logged in."""
-    caller, request = call.caller, call.request
+    asker, request = call.asker, call.request
     safe = call.context.entrance.doors.secure(request) or is_loopback(request.headers.get("host", ""))
     return wire.SessionView(
-        key_id=caller.key_id,
-        tenant=caller.tenant,
-        scopes=sorted(caller.scopes),
+        key_id=asker.key_id,
+        tenant=asker.tenant,
+        scopes=sorted(asker.scopes),
         now=format_instant(call.context.clock.now()),
         version=tocsin.__version__,
         echo=call.context.echo,
-        warning=None if safe or not caller.in_browser else _UNSAFE,
+        warning=None if safe or not asker.in_browser else _UNSAFE,
     )
 
 
 async def end(call: Call) -> Reply:
     """Log out."""
-    token = session_token(call.headers) if call.caller.in_browser else None
+    token = session_token(call.headers) if call.asker.in_browser else None
     if token is not None:
         await call.context.sessions.close(token)
         call.context.authenticator.forget()
@@ -63,7 +63,7 @@ async def end(call: Call) -> Reply:
 
 async def ticket(call: Call) -> wire.Ticket:
     """A ticket for the key that asks."""
-    text = await call.context.sessions.issue_ticket(call.caller.key_id)
+    text = await call.context.sessions.issue_ticket(call.asker.key_id)
     if text is None:
         raise Unauthorized("the API key is not valid")
     return wire.Ticket(text, int(TICKET_LIFE.total_seconds()))

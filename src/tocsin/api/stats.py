@@ -44,22 +44,22 @@ _RANGE: Final = (
 
 async def summary(call: Call) -> wire.Summary:
     """How the tenant's work stands."""
-    context, caller = call.context, call.caller
+    context, asker = call.context, call.asker
 
     async def look() -> wire.Summary:
         now = context.clock.now()
-        load = await context.stats.load(caller.tenant_id, now, operator=caller.operator)
+        load = await context.stats.load(asker.tenant_id, now, operator=asker.operator)
         asked = Asked(since=now - HOUR, until=now, group="state", step=HOUR // MOST_BUCKETS)
-        hour = await context.series.of_tenant(caller.tenant_id, asked, now)
+        hour = await context.series.of_tenant(asker.tenant_id, asked, now)
         nodes: list[Any] = []
         keys: list[Any] = []
-        if caller.operator:
+        if asker.operator:
             nodes = await context.leases.nodes()
-            keys = await context.keys.ending(caller.tenant_id, now + KEY_ENDS, MOST_KINDS)
+            keys = await context.keys.ending(asker.tenant_id, now + KEY_ENDS, MOST_KINDS)
         needs = needs_of(load, ended_of(hour), nodes, keys)
-        return _summary(load, ended_of(hour), nodes, needs, now, operator=caller.operator)
+        return _summary(load, ended_of(hour), nodes, needs, now, operator=asker.operator)
 
-    return await context.fresh.shared(("summary", caller.tenant_id, caller.operator), context.clock, look)
+    return await context.fresh.shared(("summary", asker.tenant_id, asker.operator), context.clock, look)
 
 
 async def series(call: Call) -> wire.Series:
@@ -92,17 +92,17 @@ async def lag(call: Call) -> wire.LagMap:
 
 async def _found(call: Call, asked: Asked) -> Series:
     """The series that was asked for, by whoever may see it."""
-    context, caller, now = call.context, call.caller, call.context.clock.now()
+    context, asker, now = call.context, call.asker, call.context.clock.now()
     job, fleet = call.query.get("job"), call.choice("of", ("tenant", "fleet")) == "fleet"
-    if (fleet or asked.group == "tenant") and not caller.operator:
+    if (fleet or asked.group == "tenant") and not asker.operator:
         raise Unauthorized("what is of all tenants is for operators; the key has no admin scope", status=403)
     if asked.group == "tenant":
         return await context.all_series.by_tenant(asked, now)
     if fleet:
         return await context.all_series.of_fleet(asked, now)
     if job is not None:
-        return await context.series.of_job(caller.tenant_id, parse_job_text(job), asked)
-    return await context.series.of_tenant(caller.tenant_id, asked, now)
+        return await context.series.of_job(asker.tenant_id, parse_job_text(job), asked)
+    return await context.series.of_tenant(asker.tenant_id, asked, now)
 
 
 def _asked(call: Call, group: str) -> Asked:
@@ -126,7 +126,7 @@ def _line(line: Line) -> wire.SeriesLine:
 
 async def upcoming(call: Call) -> wire.ComingFires:
     """The next fires."""
-    context, tenant_id, until, limit = call.context, call.caller.tenant_id, call.instant("to"), call.limit()
+    context, tenant_id, until, limit = call.context, call.asker.tenant_id, call.instant("to"), call.limit()
 
     async def look() -> wire.ComingFires:
         now = context.clock.now()

@@ -25,7 +25,7 @@ async def test(call: Call) -> TrialAnswer:
         raise Refused("a timeout lies between 0.1s and 24h", field="timeout")
     timeout = timeout_of(body.target, body.timeout)
     target = await described(body.target, call)
-    trial = await call.context.trials.make(call.caller.tenant_id, target, body.name, timeout)
+    trial = await call.context.trials.make(call.asker.tenant_id, target, body.name, timeout)
     outcome = trial.outcome
     verdict = None if outcome is None else outcome.verdict
     kind = str(body.target.__struct_config__.tag)

@@ -62,7 +62,7 @@ async def suspend(call: Call) -> wire.Tenant:
     """Refuse a tenant's keys and let its fires wait."""
     name, reason = call.path["tenant"], call.reason()
     row = await call.context.tenants.get(name)
-    key = await call.context.keys.get(call.caller.key_id, None)
+    key = await call.context.keys.get(call.asker.key_id, None)
     if row["id"] == key["tenant_id"]:
         raise Conflict(
             "cannot suspend the tenant that this key belongs to: nobody could resume it with the key"

@@ -9,7 +9,7 @@ import math
 from collections import OrderedDict
 from typing import Final
 
-from tocsin.api.endpoint import Caller
+from tocsin.api.endpoint import Asker
 from tocsin.clock import Clock
 from tocsin.domain.errors import Refused
 from tocsin.domain.limits import Bucket
@@ -35,13 +35,13 @@ class Throttle:
         self._clock = clock
         self._buckets: OrderedDict[int, tuple[float, int | None, Bucket]] = OrderedDict()
 
-    def admit(self, caller: Caller) -> dict[str, str]:
-        """Count a request, or refuse it. Returns the header fields that tell the caller how it stands."""
-        rate, burst = caller.limits.requests_per_second, caller.limits.request_burst
-        if rate is None or caller.operator:
+    def admit(self, asker: Asker) -> dict[str, str]:
+        """Count a request, or refuse it. Returns the header fields that tell the asker how it stands."""
+        rate, burst = asker.limits.requests_per_second, asker.limits.request_burst
+        if rate is None or asker.operator:
             return _NONE
         words = f"more than {rate:g} requests per second (limit requests_per_second)"
-        return self.take(caller.tenant_id, rate, burst, "requests", words)
+        return self.take(asker.tenant_id, rate, burst, "requests", words)
 
     def take(self, tenant_id: int, rate: float, burst: int | None, what: str, words: str) -> dict[str, str]:
         """Count one of what a tenant may do so often, or refuse it."""

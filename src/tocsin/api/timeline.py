@@ -42,7 +42,7 @@ LIMIT: Final = Parameter(
 
 async def timeline(call: Call) -> wire.Timeline:
     """Past and coming fires of a page of jobs."""
-    context, tenant_id, now = call.context, call.caller.tenant_id, call.context.clock.now()
+    context, tenant_id, now = call.context, call.asker.tenant_id, call.context.clock.now()
     since, until = _range(call, now)
     rows, cursor = await page_of_jobs(call, _limit(call))
     ids = [row["id"] for row in rows]

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import structlog
 
-from tocsin.api.endpoint import Call, Caller, Endpoint
+from tocsin.api.endpoint import Asker, Call, Endpoint
 from tocsin.db.pool import witnessed
 from tocsin.domain.audit import Origin
 from tocsin.domain.errors import Unavailable
@@ -39,11 +39,11 @@ class Trail:
     """What one request leaves behind in the log."""
 
     def __init__(
-        self, store: AuditStore, caller: Caller, endpoint: Endpoint, request_id: str, address: str
+        self, store: AuditStore, asker: Asker, endpoint: Endpoint, request_id: str, address: str
     ) -> None:
-        self.origin = Origin(caller.key_id, request_id, address)
+        self.origin = Origin(asker.key_id, request_id, address)
         self._store = store
-        self._tenant_id = caller.tenant_id
+        self._tenant_id = asker.tenant_id
         self._endpoint = endpoint
         self._noted = False
         self._object: str | None = None

@@ -17,7 +17,7 @@ _LONGEST = 30 * DAY
 
 async def show(call: Call) -> wire.WebhookSecrets:
     """The live secrets, newest first; the first one is made if there is none."""
-    return _view(await call.context.webhook_secrets.live(call.caller.tenant_id))
+    return _view(await call.context.webhook_secrets.live(call.asker.tenant_id))
 
 
 async def rotate(call: Call) -> wire.WebhookSecrets:
@@ -27,7 +27,7 @@ async def rotate(call: Call) -> wire.WebhookSecrets:
     if overlap > _LONGEST:
         raise Refused("overlap is at most 30 days", field="overlap")
     call.note("webhook-secret", after={"overlap": rotation.overlap})
-    return _view(await call.context.webhook_secrets.rotate(call.caller.tenant_id, overlap))
+    return _view(await call.context.webhook_secrets.rotate(call.asker.tenant_id, overlap))
 
 
 def _view(secrets: Sequence[SigningSecret]) -> wire.WebhookSecrets:

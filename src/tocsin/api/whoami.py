@@ -10,9 +10,9 @@ from tocsin.api.wire.whoami import Identity
 
 
 async def show(call: Call) -> Identity:
-    """The caller, as the request was understood."""
-    caller = call.caller
-    return Identity(caller.key_id, sorted(caller.scopes), caller.tenant, limits_view(caller.limits))
+    """The asker, as the request was understood."""
+    asker = call.asker
+    return Identity(asker.key_id, sorted(asker.scopes), asker.tenant, limits_view(asker.limits))
 
 
 ENDPOINTS = (

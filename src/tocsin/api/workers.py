@@ -20,12 +20,12 @@ _WORKER: Final = "/v1/workers/{worker_id}"
 
 async def register(call: Call) -> protocol.Registered:
     """A worker introduces itself."""
-    return await _gateway(call).register(call.caller.tenant_id, call.caller.key_id, call.body)
+    return await _gateway(call).register(call.asker.tenant_id, call.asker.key_id, call.body)
 
 
 async def claim(call: Call) -> protocol.Given:
     """Settle, then wait for work. A worker that went away while its request was parked gets none."""
-    gateway, tenant_id, worker = _gateway(call), call.caller.tenant_id, call.path["worker_id"]
+    gateway, tenant_id, worker = _gateway(call), call.asker.tenant_id, call.path["worker_id"]
     answering = asyncio.ensure_future(gateway.claim(tenant_id, worker, call.body))
     leaving = asyncio.ensure_future(call.request.gone())
     try:
@@ -42,23 +42,23 @@ async def claim(call: Call) -> protocol.Given:
 async def settle(call: Call) -> protocol.SettledAll:
     """Write down what became of attempts."""
     worker = call.path["worker_id"]
-    return protocol.SettledAll(await _gateway(call).settle(call.caller.tenant_id, worker, call.body.settle))
+    return protocol.SettledAll(await _gateway(call).settle(call.asker.tenant_id, worker, call.body.settle))
 
 
 async def heartbeat(call: Call) -> protocol.Heard:
     """A worker is there."""
-    return await _gateway(call).heartbeat(call.caller.tenant_id, call.path["worker_id"], call.body)
+    return await _gateway(call).heartbeat(call.asker.tenant_id, call.path["worker_id"], call.body)
 
 
 async def release(call: Call) -> protocol.Released:
     """Give back what was not run."""
     worker = call.path["worker_id"]
-    return protocol.Released(await _gateway(call).release(call.caller.tenant_id, worker, call.body.claims))
+    return protocol.Released(await _gateway(call).release(call.asker.tenant_id, worker, call.body.claims))
 
 
 async def leave(call: Call) -> wire.Gone:
     """A worker is gone."""
-    await _gateway(call).leave(call.caller.tenant_id, call.path["worker_id"])
+    await _gateway(call).leave(call.asker.tenant_id, call.path["worker_id"])
     return wire.Gone(call.path["worker_id"])
 
 
@@ -66,7 +66,7 @@ async def list_workers(call: Call) -> wire.WorkerPage:
     """The tenant's workers."""
     limit, after = call.limit(), decode_cursor(call.query.get("cursor"), tuple[CursorNumber])
     live = call.choice("all", ("true", "false")) != "true"
-    rows = await call.context.workers.list(call.caller.tenant_id, after[0] if after else -1, limit, live=live)
+    rows = await call.context.workers.list(call.asker.tenant_id, after[0] if after else -1, limit, live=live)
     cursor = encode_cursor((rows[-1]["id"],)) if len(rows) == limit else None
     name = lambda row: worker_text(row["id"])  # noqa: E731
     return listing(wire.WorkerPage, rows, wire.worker_view, name, next_cursor=cursor)
@@ -75,13 +75,13 @@ async def list_workers(call: Call) -> wire.WorkerPage:
 async def show(call: Call) -> wire.Worker:
     """One worker."""
     worker_id = parse_worker_text(call.path["worker_id"])
-    return wire.worker_view(await call.context.workers.find(call.caller.tenant_id, worker_id))
+    return wire.worker_view(await call.context.workers.find(call.asker.tenant_id, worker_id))
 
 
 async def drain(call: Call) -> wire.Worker:
     """Ask a worker to end what it has and to take no more."""
     worker_id = parse_worker_text(call.path["worker_id"])
-    shown = wire.worker_view(await call.context.workers.drain(call.caller.tenant_id, worker_id))
+    shown = wire.worker_view(await call.context.workers.drain(call.asker.tenant_id, worker_id))
     call.note(after={"state": shown.state})
     return shown
 
