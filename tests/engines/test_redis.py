@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis as RedisClient
+from redis.crc import key_slot
 
 from tests.engines.attempts import Attempts
 from tests.engines.brokers import PASSWORD, RedisKind
 from tests.engines.fake_redis import FakeRedis
-from tests.engines.servers import Redis
+from tests.engines.servers import Redis, RedisNode
 from tocsin.domain.connection import Connection
 from tocsin.domain.message_target import RedisTarget
 from tocsin.domain.outcome import Outcome, Verdict
@@ -217,6 +218,31 @@ def _swap(primary: Redis, replica: Redis) -> None:
     _asked(primary, "WAIT", 1, 0)
     _asked(replica, "REPLICAOF", "NO", "ONE")
     _asked(primary, "REPLICAOF", "127.0.0.1", replica.port)
+
+
+def test_a_stream_of_a_cluster_is_found_before_while_and_after_it_moves(kind: RedisKind) -> None:
+    old, new = RedisNode(), RedisNode()
+    slot, ids = key_slot(b"due"), [_asked(node, "CLUSTER", "MYID").decode() for node in (old, new)]
+    try:
+        _asked(old, "CLUSTER", "ADDSLOTS", *range(16384))
+        _asked(old, "CLUSTER", "MEET", "127.0.0.1", new.port)
+        while any(b"cluster_state:ok" not in _asked(node, "CLUSTER", "INFO") for node in (old, new)):
+            time.sleep(0.05)
+        asyncio.run(kind.make_stream(old))
+        outcomes = _sent(new, kind.target("before"), stream=False)
+        _asked(new, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
+        _asked(old, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1])
+        _asked(old, "MIGRATE", "127.0.0.1", new.port, "due", 0, 5000)
+        outcomes += _sent(old, kind.target("while"), stream=False)
+        for node in (new, old):
+            _asked(node, "CLUSTER", "SETSLOT", slot, "NODE", ids[1])
+        outcomes += _sent(old, kind.target("after"), stream=False)
+        bodies = [message.body for message in asyncio.run(kind.received(new))]
+    finally:
+        old.stop()
+        new.stop()
+    assert {outcome.verdict for outcome in outcomes} == {Verdict.SUCCEEDED}
+    assert bodies == [b"before", b"while", b"after"]
 
 
 def test_replicas_that_are_asked_for_must_have_the_message(kind: RedisKind) -> None:
