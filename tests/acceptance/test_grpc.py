@@ -141,7 +141,7 @@ def test_a_server_may_ask_to_wait_or_not_to_be_asked_again(server: GrpcServer) -
 def test_a_deadline_holds_and_travels(server: GrpcServer) -> None:
     (done,) = calls(target(server, {"number": "1"}), timeout=70)
     assert done.verdict is Verdict.SUCCEEDED
-    assert 60 < server.seconds_left[-1] <= 70
+    assert 60 < server.seconds_left[-1] < 75  # gRPC rounds up on the wire
     (late,) = calls(target(server, {"number": "2", "wait_ms": 60_000}), timeout=0.3)
     assert (late.verdict, late.failure) == (Verdict.TIMED_OUT, "timeout")
     wait_for(lambda: 2 in server.given_up, 20, "the server goes on for nobody")
