@@ -1,4 +1,5 @@
-"""Ending: a job, what it has queued, or all of it but its history.
+"""Ending: a job, what it has queued, or all of it but its history. One execution is called off in
+`store/executions.py`.
 
 Locks are taken in one order: the job's backfills, as the backfiller does it, then the job, then its
 executions, first the one that holds the turn. So nothing is queued, skipped for the sake of what is being
