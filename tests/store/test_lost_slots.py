@@ -26,6 +26,8 @@ from tocsin.domain.policy import Limit
 from tocsin.queue.claims import Claim, Finish
 from tocsin.worker.slot_returner import SlotReturner
 
+_ASK_TO_STOP = "UPDATE executions SET cancel_requested = true WHERE job_id = $1"
+
 
 def test_the_slot_of_a_lost_worker_comes_back_when_its_claim_is_over(url: str) -> None:
     async def scenario() -> None:
@@ -142,12 +144,47 @@ def test_what_has_started_is_known_although_giving_back_other_slots_had_no_answe
             await add(database, Limit("two", max_parallel=2), 2)
             [queue] = await workers(database, 1)
             first, second = await claim(queue, 2)
-            await database.execute(
-                "UPDATE executions SET cancel_requested = true WHERE job_id = $1", second.job_id
-            )
+            await database.execute(_ASK_TO_STOP, second.job_id)
             with answers_lost(database, monkeypatch, "waiting_keys"):
                 started = await queue.starting.start_gated([first, second], system_now())
             assert started == [first]
+
+    uvloop.run(scenario())
+
+
+def test_what_was_started_without_an_answer_and_then_asked_to_stop_keeps_its_slot(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, Limit("one", max_parallel=1), 2)
+            queue, other = await workers(database, 2)
+            [mine], [anothers] = await claim(queue, 1), await claim(other, 1)
+            with answers_lost(database, monkeypatch, "start"), pytest.raises(Unavailable):
+                await queue.starting.start_gated([mine], system_now())
+            await database.execute(_ASK_TO_STOP, mine.job_id)
+            assert await queue.starting.start_gated([mine], system_now(), again=True) == [mine]
+            assert (mine.stop_asked, mine.started_at is not None, mine.slot) == (True, True, 1)
+            assert await other.starting.start_gated([anothers], system_now()) == []
+
+    uvloop.run(scenario())
+
+
+def test_a_plain_start_without_an_answer_finds_what_was_asked_to_stop_since(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with opened(url) as database:
+            await add(database, None, 3)
+            [queue] = await workers(database, 1)
+            claims = await claim(queue, 3)
+            with answers_lost(database, monkeypatch, "start"), pytest.raises(Unavailable):
+                await queue.starting.start(claims[:2])
+            for one in claims[1:]:  # of which the last was never asked for
+                await database.execute(_ASK_TO_STOP, one.job_id)
+            started = await queue.starting.start(claims, again=True)
+            stopped = {one.job_id: one.stop_asked for one in started}
+            assert stopped == {claims[0].job_id: False, claims[1].job_id: True}
 
     uvloop.run(scenario())
 

@@ -35,7 +35,7 @@ async def opened(url: str, size: int = 8) -> AsyncIterator[Database]:
         await database.close()
 
 
-async def add(database: Database, limit: Limit, count: int, overlap: Overlap = Overlap.ALLOW) -> None:
+async def add(database: Database, limit: Limit | None, count: int, overlap: Overlap = Overlap.ALLOW) -> None:
     now = system_now()
     policies = Policies(limit=limit, overlap=overlap)
     definition = Definition(Schedule(at=format_instant(now)), NoopTarget(), policies=policies)

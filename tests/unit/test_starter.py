@@ -37,15 +37,18 @@ class Queue:
 
     def __init__(self) -> None:
         self.asked: list[int] = []
+        self.asked_again = 0
         self.away = self.gate_away = False
 
-    async def start(self, claims: Sequence[Claim]) -> list[Claim]:
+    async def start(self, claims: Sequence[Claim], *, again: bool = False) -> list[Claim]:
         if self.away:
             raise Unavailable("the database did not answer")
         self.asked.append(len(claims))
+        self.asked_again += again
         return list(claims)
 
-    async def start_gated(self, claims: Sequence[Claim], _: Instant) -> list[Claim]:
+    async def start_gated(self, claims: Sequence[Claim], _: Instant, *, again: bool = False) -> list[Claim]:
+        self.asked_again += again
         if self.gate_away:
             raise Unavailable("the database did not answer")
         return list(claims)
@@ -57,6 +60,10 @@ class Runner:
     def __init__(self) -> None:
         self.ran: list[Claim] = []
         self.expired: list[Claim] = []
+        self.called_off: list[Claim] = []
+
+    def call_off(self, claims: Sequence[Claim]) -> None:
+        self.called_off += claims
 
     def run(self, claims: Sequence[Claim]) -> None:
         self.ran += claims
@@ -147,6 +154,23 @@ def test_what_is_being_asked_for_is_not_lost_sight_of() -> None:
     bed.queue.away = False
     bed.run(1)
     assert bed.starter.unanswered == []
+
+
+@pytest.mark.parametrize("limit_key", [None, "k"])
+def test_what_was_started_without_an_answer_and_asked_to_stop_is_called_off(limit_key: str | None) -> None:
+    bed = Bed()
+    stopped, other = bed.add(0, limit_key=limit_key), bed.add(0, limit_key=limit_key)
+    bed.queue.away = bed.queue.gate_away = True
+    with pytest.raises(Unavailable):
+        bed.run(0)
+    bed.queue.away = bed.queue.gate_away = False
+    stopped.stop_asked = True
+    bed.run(1)
+    assert (bed.runner.ran, bed.runner.called_off) == ([other], [stopped])
+    assert bed.queue.asked_again == 1
+    bed.add(0, limit_key=limit_key)
+    bed.run(2)
+    assert bed.queue.asked_again == 1, "these were not asked for before"
 
 
 def test_a_clock_that_was_set_back_does_not_keep_it_from_asking() -> None:

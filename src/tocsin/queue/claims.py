@@ -54,6 +54,8 @@ class Claim(msgspec.Struct, gc=False):
     """What held it back between its run time and its start, if that was long."""
     worker_id: int | None = None
     """The remote worker that runs it, if one does."""
+    stop_asked: bool = False
+    """Whether it was asked to stop before its worker knew that it had started."""
     read: Work | None = None
     """What its text says to do, once it was read."""
 

@@ -81,9 +81,9 @@ class Starter:
         # What is due and was not taken leaves its places to what is queued.
         return now + _BUSY if next_at <= now else min(next_at, now + _LONGEST)
 
-    async def _start_plain(self, claims: list[Claim], now: Instant) -> list[Claim]:
+    async def _start_plain(self, claims: list[Claim], now: Instant, *, again: bool = False) -> list[Claim]:
         began = self._lead.begin()
-        started = await self._starting.start(claims)
+        started = await self._starting.start(claims, again=again)
         self._asked_at = now
         if claims:
             self._lead.note(began, self._waited)
@@ -126,13 +126,15 @@ class Starter:
         if late_for := self._lateness.why(due[0].run_at, now):
             for claim in due:
                 claim.late_for = late_for
+        again = bool(self.unanswered)
         self._ask(due)
         plain = [claim for claim in due if not claim.gated]
         gated = [claim for claim in due if claim.gated]
         if plain:
-            await self._run(plain, await self._start_plain(plain, now), now, left=gated)
+            await self._run(plain, await self._start_plain(plain, now, again=again), now, left=gated)
         if gated:
-            await self._run(gated, await self._starting.start_gated(gated, now), now, left=[])
+            started = await self._starting.start_gated(gated, now, again=again)
+            await self._run(gated, started, now, left=[])
         self._telemetry.held.set(len(self._timetable))
 
     async def _run(self, asked: list[Claim], started: list[Claim], now: Instant, left: list[Claim]) -> None:
@@ -141,5 +143,8 @@ class Starter:
         if len(started) < len(asked):
             self._telemetry.not_started.inc(len(asked) - len(started))
             self._misfires.put([c for c in without(asked, started) if was_missed(c, now + _MEANWHILE)])
+        if stopped := [claim for claim in started if claim.stop_asked]:
+            self._runner.call_off(stopped)
+            started = without(started, stopped)
         if started:
             self._runner.run(started)

@@ -16,6 +16,7 @@ from tocsin.domain.errors import Unavailable
 from tocsin.domain.instant import Instant
 from tocsin.queue.claims import Claim, in_lock_order, keys_of, mark_started, without
 from tocsin.queue.slots.slots import Slots
+from tocsin.queue.starting.begun import begun_and_stopped
 from tocsin.queue.starting.parking import LOOK_AGAIN, park
 from tocsin.queue.starting.proof import proof
 from tocsin.queue.starting.rates import Rates
@@ -34,10 +35,13 @@ class Gate:
         self._rates = Rates(database, cell)
         self._turns = Turns(database, cell, slots)
 
-    async def start(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:
-        """Start those that may start. Claims that were lost or asked to stop are neither started nor
-        parked."""
+    async def start(self, claims: Sequence[Claim], now: Instant, *, again: bool = False) -> list[Claim]:
+        """Start those that may start. Claims that were lost or asked to stop are neither started nor parked.
+        `again`: an earlier start had no answer; what it started and what was asked to stop since keeps its
+        slot."""
         started = await self._start(claims, now)
+        if again:
+            started += await begun_and_stopped(self._database, self._cell, claims, started)
         left = [claim for claim in without(claims, started) if claim.slot is not None]
         if left and not await self._slots.still_ours():
             self._slots.leave(left)

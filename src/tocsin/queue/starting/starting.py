@@ -12,6 +12,7 @@ from tocsin.db.pool import Database
 from tocsin.db.statements import named
 from tocsin.domain.instant import Instant
 from tocsin.queue.claims import Claim, in_lock_order, keys_of, mark_started, why_late
+from tocsin.queue.starting.begun import begun_and_stopped
 from tocsin.queue.starting.gate import Gate
 
 _START = named(__package__, "start")
@@ -26,8 +27,9 @@ class Starting:
         self._cell = cell
         self._gate = gate
 
-    async def start(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Start claims that are to run at their instant."""
+    async def start(self, claims: Sequence[Claim], *, again: bool = False) -> list[Claim]:
+        """Start claims that are to run at their instant. `again`: an earlier start of them had no answer.
+        What that start began, and what was asked to stop since, comes with the rest as `stop_asked`."""
         claims = in_lock_order(claims)
         rows = await self._database.fetch(
             *_START.given(
@@ -38,9 +40,14 @@ class Starting:
                 late_for=why_late(claims),
             )
         )
-        return mark_started(claims, rows)
+        started = mark_started(claims, rows)
+        return (
+            started + await begun_and_stopped(self._database, self._cell, claims, started)
+            if again
+            else started
+        )
 
-    async def start_gated(self, claims: Sequence[Claim], now: Instant) -> list[Claim]:
-        """Start claims that a limit or an overlap policy may hold back; those that are returned have
-        passed."""
-        return await self._gate.start(claims, now)
+    async def start_gated(self, claims: Sequence[Claim], now: Instant, *, again: bool = False) -> list[Claim]:
+        """Start claims that a limit or an overlap policy may hold back; those that are returned have passed.
+        `again` as above."""
+        return await self._gate.start(claims, now, again=again)
