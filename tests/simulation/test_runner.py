@@ -259,7 +259,7 @@ def test_a_call_that_never_answers_ends_at_its_timeout() -> None:
     async def story(runner: Runner, calls: Calls, settled: Settled) -> None:
         runner.run([claim(1)])
         await spin()
-        runner._clock.advance(31 * SECOND)
+        runner._clock.advance(30 * SECOND)
         await spin()
         assert settled.verdicts == [(1, Verdict.TIMED_OUT)]
 

@@ -2,8 +2,12 @@
 over."""
 
 import asyncio
+import socket
+import time
 from collections.abc import Awaitable, Callable
 
+import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,3 +109,47 @@ def test_a_call_that_never_was_watched_is_over_without_a_word() -> None:
         assert not timeouts.over(call)
 
     play(story)
+
+
+def test_a_call_that_has_its_answer_is_not_cancelled_while_that_is_passed_on() -> None:
+    async def story(timeouts: Timeouts, clock: VirtualClock) -> None:
+        async def slow_to_pass_on() -> str:
+            timeouts.answered(call)
+            await asyncio.sleep(3)
+            return "answer"
+
+        call = asyncio.create_task(slow_to_pass_on())
+        timeouts.watch(call, 1)
+        for _ in range(4):
+            await spin()
+            clock.advance(SECOND)
+        await spin()
+        assert await call == "answer"
+        assert not timeouts.over(call)
+
+    play(story)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_an_answer_that_came_while_the_process_stood_still_counts(run: Callable[..., None]) -> None:
+    async def scene() -> None:
+        timeouts = Timeouts()
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with ours, theirs:
+
+            async def ask() -> bytes:
+                answer = await asyncio.get_running_loop().sock_recv(ours, 10)
+                timeouts.answered(call)
+                return answer
+
+            call = asyncio.create_task(ask())
+            timeouts.watch(call, 0.05)
+            await asyncio.sleep(0)
+            theirs.send(b"answer")
+            time.sleep(0.3)  # as if the process had been stopped
+            await asyncio.wait([call])
+            assert not timeouts.over(call)
+            assert call.result() == b"answer"
+
+    run(scene())

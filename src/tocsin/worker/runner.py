@@ -309,9 +309,11 @@ class Runner:
         outcome: Outcome | Postponed
         try:
             await self._failpoints.reach("runner.before_call")
-            self._timeouts.watch(cast("CallTask", asyncio.current_task()), work.timeout / SECOND)
+            task = cast("CallTask", asyncio.current_task())
+            self._timeouts.watch(task, work.timeout / SECOND)
             caller = self._callers[work.route]
             outcome = await caller.call(assignment_of(claim), work.target, work.timeout / SECOND)
+            self._timeouts.answered(task)
             await self._failpoints.reach("runner.called")
         except TimeoutError:
             outcome = _no_answer_within(work.timeout)

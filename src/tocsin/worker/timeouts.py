@@ -4,12 +4,17 @@ would be a tenth of what a webhook costs.
 Calls that may take equally long reach their deadlines in the order in which they began. So they are kept by
 how long they may take, and only the first of each kind is looked at. The timer is set for the earliest
 deadline; if that call is over by then, the timer is set for the next one.
+
+A timer that rings late belongs to a process that stood still. Answers that came meanwhile lie unread in its
+sockets, so they are read before a call counts as unanswered.
 """
 
 import asyncio
 from itertools import takewhile
-from typing import Any
+from typing import Any, Final
 
+_STOOD_STILL_SECONDS: Final = 0.1
+_READING_SECONDS: Final = 0.01
 CallTask = asyncio.Task[Any]
 
 
@@ -31,6 +36,10 @@ class Timeouts:
         if self._timer is None or deadline < self._timer.when():
             self._set_timer(deadline)
 
+    def answered(self, call: CallTask) -> None:
+        """A call has its answer, which counts however long it takes to pass it on."""
+        self._forget(call)
+
     def over(self, call: CallTask) -> bool:
         """A call is over. Whether it was cancelled here."""
         self._forget(call)
@@ -50,7 +59,15 @@ class Timeouts:
     def _set_timer(self, deadline: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(deadline, self._expire)
+        self._timer = asyncio.get_running_loop().call_at(deadline, self._ring)
+
+    def _ring(self) -> None:
+        timer, self._timer = self._timer, None
+        loop = asyncio.get_running_loop()
+        if timer is not None and loop.time() - timer.when() > _STOOD_STILL_SECONDS:
+            self._timer = loop.call_later(_READING_SECONDS, self._expire)
+        else:
+            self._expire()
 
     def _expire(self) -> None:
         self._timer = None
