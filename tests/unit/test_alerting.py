@@ -144,6 +144,7 @@ def test_words_of_targets_do_nothing_to_who_reads_them() -> None:
         ("scope", {"watch": ClockTrouble()}),
         ("lasting", {"lasting": "2d"}),
         ("repeat", {"repeat": "5s"}),
+        ("repeat", {"repeat": 2.6e-42}),
         ("watch.window", {"watch": DeadLetters(window="10s")}),
         ("watch.at_least", {"watch": DeadLetters(at_least=0)}),
         ("watch.queue", {"watch": DeadLetters(queue="Not A Name")}),

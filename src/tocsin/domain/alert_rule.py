@@ -207,7 +207,8 @@ def check_rule(rule: AlertRule) -> None:
     if parse_span(rule.lasting, "lasting") > DAY:
         raise Refused("lasting is at most a day", field="lasting")
     repeat = parse_span(rule.repeat, "repeat")
-    if repeat and not MINUTE <= repeat <= 30 * DAY:
+    rounded_to_never = not isinstance(rule.repeat, str) and rule.repeat > repeat == 0
+    if (repeat or rounded_to_never) and not MINUTE <= repeat <= 30 * DAY:
         raise Refused("repeat is 0, or lies between 1m and 30d", field="repeat")
     _check_watch(rule.watch)
     if rule.quiet is not None:
