@@ -151,6 +151,7 @@ def _config(
         {
             "base-url": api.url,
             "seed": seed,
+            "request-timeout": 40,  # a trial of a target may take 25 s
             "continue-on-failure": True,
             "cache": {"enabled": False},
             "suppress-health-check": ["all"],
