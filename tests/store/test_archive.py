@@ -59,6 +59,8 @@ def test_what_was_dropped_is_in_the_files_row_by_row(url: str, tmp_path: Path) -
         history, audit = await days.stored(), await days.stored(AUDIT)
         assert (len(history), len(audit)) == (480, 120)
         assert await days.archive() == 600
+        for table, rows in (("history", 480), ("audit", 120)):
+            assert days.telemetry.archived_rows.labels(table)._value.get() == rows
         assert await days.stored() == history  # to archive is not to drop
         await days.tidy()
         assert await days.old_days() == []

@@ -239,6 +239,23 @@ def test_a_planner_whose_leases_passed_on_is_refused_counted_and_drops_its_memor
     play(url, story)
 
 
+def test_fires_that_a_cursor_set_back_plans_again_are_rejected_and_counted(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        node, leases = await lease_all(shop)
+        job_id = await shop.recurring(10 * SECOND)
+        part, _, telemetry = planner(shop, node, leases)
+        cursor = (await job_row(shop, job_id))["next_fire_at"]
+        await part.run_once(shop.time.now())
+        planned = await fires(shop, job_id)
+        await shop.plain.execute("UPDATE jobs SET next_fire_at = $1 WHERE id = $2", cursor, job_id)
+        await part.run_once(shop.time.now())
+        assert await fires(shop, job_id) == planned
+        assert telemetry.duplicates_rejected._value.get() == len(planned) > 0
+        assert telemetry.planned._value.get() == len(planned)
+
+    play(url, story)
+
+
 def test_a_planner_without_leases_asks_nothing(url: str) -> None:
     async def story(shop: Workshop) -> None:
         await shop.recurring(10 * SECOND)
