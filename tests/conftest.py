@@ -75,11 +75,11 @@ def _show_figures(reporter: Any) -> None:
 
 
 def _tell_brokers(reporter: Any) -> None:
-    """Which kinds of brokers passed tests, and which were skipped for want of a server."""
+    """Which kinds of brokers passed or failed tests, and which were skipped for want of a server."""
     if not reporter:
         return
     words = []
-    for result, said in (("passed", "ran"), ("skipped", "skipped")):
+    for result, said in (("passed", "ran"), ("failed", "failed"), ("skipped", "skipped")):
         ids = [
             report.nodeid for report in reporter.stats.get(result, ()) if "tests/engines/" in report.nodeid
         ]
