@@ -375,6 +375,22 @@ class TestControl:
         assert all(1 << 40 < one < 1 << 53 for one in ids)
         assert all(after - before > 1 << 3 for before, after in pairwise(ids))
 
+    def test_backfills_of_all_jobs_are_listed_with_their_names_newest_first_by_state(
+        self, api: InProcessApi
+    ) -> None:
+        body = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+        jobs = [api.create(name=f"made-up-{n}", schedule={"cron": "0 * * * *"}) for n in range(3)]
+        begun = [api.post(f"/v1/jobs/{job['id']}/backfills", body).json()["backfill"]["id"] for job in jobs]
+        api.post(f"/v1/backfills/{begun[1]}/cancel")
+        listed = [item for page in api.pages("/v1/backfills", limit=2) for item in page]
+        assert [(one["id"], one["job_name"]) for one in listed if one["id"] in begun] == [
+            (number, f"made-up-{place}") for place, number in reversed(list(enumerate(begun)))
+        ]
+        cancelled = api.get("/v1/backfills", state="cancelled").json()["items"]
+        assert begun[1] in [one["id"] for one in cancelled]
+        assert {one["state"] for one in cancelled} == {"cancelled"}
+        assert api.get("/v1/backfills", state="lost").status == 422
+
     @pytest.mark.parametrize(
         ("change", "field"),
         [

@@ -2,6 +2,7 @@
 
 import os
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from playwright.sync_api import Page, expect
@@ -154,3 +155,22 @@ def test_executions_are_chosen_by_state_and_cancelled_together(page: Page, serve
     expect(page.locator("h1 .state")).to_contain_text("completed", timeout=60_000)
     assert api.get("/v1/executions/count", state="cancelled").json()["count"] == 12
     assert api.executions(spared)[0]["state"] == "queued"
+
+
+def test_operations_list_the_backfills_of_all_jobs_and_stop_one(page: Page, served: Served) -> None:
+    api = served.tenant("made-up-for")
+    job = api.create(name="made-up-for", schedule={"every": "1m"}, target={"kind": "noop"})
+    now = datetime.now(UTC)
+    past = {"from": (now - timedelta(days=1)).isoformat(), "to": now.isoformat(), "pace": "1m", "mode": "all"}
+    begun = api.post(f"/v1/jobs/{job['id']}/backfills", past).json()["backfill"]
+    log_in(page, served, api.key)
+    look(page, served, "/operations")
+    listed = page.locator(".card", has=page.get_by_role("heading", name="Backfills")).locator("li")
+    expect(listed).to_have_count(1)
+    expect(listed.get_by_role("link", name="made-up-for")).to_have_attribute("href", f"/jobs/{job['id']}")
+    expect(listed).to_contain_text("running")
+    listed.get_by_role("button", name="Stop").click()
+    expect(listed).to_contain_text("cancelled")
+    assert api.get(f"/v1/backfills/{begun['id']}").json()["state"] == "cancelled"
+    page.get_by_label("state", exact=True).select_option("running")
+    expect(listed).to_have_count(0)

@@ -154,6 +154,7 @@ export interface AuditPage {
 export interface Backfill {
   id: number;
   job_id: string;
+  job_name: string | null;
   state: string;
   from: string;
   to: string;

@@ -1,9 +1,10 @@
-"""``/v1/jobs/{job_id}/backfills`` and ``/v1/backfills/{backfill_id}``: run a past range."""
+"""``/v1/jobs/{job_id}/backfills`` and ``/v1/backfills``: run a past range."""
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Reply
+from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter, Reply
 from tocsin.api.jobs import job_id_of, view
 from tocsin.api.listing import listing
 from tocsin.api.repeating import REPEATABLE, carried_out_once
@@ -19,6 +20,8 @@ from tocsin.domain.keys import Scope
 from tocsin.store.backfills import NewBackfill
 from tocsin.store.calendars import blackouts_of
 from tocsin.store.repeats import First, Once
+
+_STATES: Final = ("running", "completed", "cancelled")
 
 
 async def create(call: Call) -> Any:
@@ -69,7 +72,17 @@ async def of_job(call: Call) -> wire.BackfillPage:
     limit, job_id = call.limit(), job_id_of(call)
     before = decode_cursor(call.query.get("cursor"), CursorNumber)
     await view(call, job_id)
-    rows = await call.context.backfills.of_job(call.asker.tenant_id, job_id, before, limit)
+    return _page(await call.context.backfills.of_job(call.asker.tenant_id, job_id, before, limit), limit)
+
+
+async def of_tenant(call: Call) -> wire.BackfillPage:
+    """Backfills of all jobs, newest first."""
+    limit, state = call.limit(), call.choice("state", _STATES)
+    before = decode_cursor(call.query.get("cursor"), CursorNumber)
+    return _page(await call.context.backfills.of_tenant(call.asker.tenant_id, state, before, limit), limit)
+
+
+def _page(rows: Sequence[Any], limit: int) -> wire.BackfillPage:
     cursor = encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
     return listing(wire.BackfillPage, rows, _shown, lambda row: str(row["id"]), next_cursor=cursor)
 
@@ -95,6 +108,7 @@ def _shown(row: Any) -> wire.Backfill:
     return wire.Backfill(
         id=row["id"],
         job_id=job_text(row["job_id"]),
+        job_name=row["job_name"],
         state=row["state"],
         from_=format_instant(row["range_from"]),
         to=format_instant(row["range_to"]),
@@ -131,6 +145,11 @@ ENDPOINTS = (
     Endpoint(
         method="GET", path=_OF_JOB, handler=of_job, answer=wire.BackfillPage, parameters=(LIMIT, CURSOR),
         summary="Backfills of a job, newest first", refusals=(404,),
+    ),
+    Endpoint(
+        method="GET", path="/v1/backfills", handler=of_tenant, answer=wire.BackfillPage,
+        summary="Backfills of all jobs, newest first",
+        parameters=(LIMIT, CURSOR, Parameter("state", "Only backfills in this state", {"type": "string", "enum": list(_STATES)})),
     ),
     Endpoint(
         method="GET", path=_BACKFILL, handler=show, answer=wire.Backfill, refusals=(404,),

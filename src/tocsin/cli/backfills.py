@@ -17,6 +17,7 @@ _PATIENCE: Final = 30  # polls without an answer: longer than a restart of the A
 _TABLE = table(
     [
         ("ID", "id"),
+        ("JOB", "job_name"),
         ("STATE", "state"),
         ("FROM", "from"),
         ("TO", "to"),
@@ -39,6 +40,7 @@ def backfills() -> None:
       tocsin backfills create report --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z --dry-run
       tocsin backfills create report --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z --follow
       tocsin backfills list report
+      tocsin backfills list --state running
       tocsin backfills show 7 --follow
     """
 
@@ -84,12 +86,19 @@ def create(
 
 
 @backfills.command("list")
-@click.argument("job")
+@click.argument("job", required=False)
+@click.option(
+    "--state", type=click.Choice(["running", "completed", "cancelled"]), help="Backfills in this state."
+)
 @click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True)
 @click.option("--cursor", help="Continue a listing.")
 @watched_command
-def list_backfills(client: Client, job: str, **page: Any) -> tuple[Any, Any]:
-    """List the backfills of a job, newest first."""
+def list_backfills(client: Client, job: str | None, state: str | None, **page: Any) -> tuple[Any, Any]:
+    """List the backfills of a job, or of all jobs, newest first."""
+    if job is None:
+        return client.get("backfills", state=state, **page), _TABLE
+    if state is not None:
+        raise click.UsageError("--state is for the backfills of all jobs")
     return client.get("jobs", job_id(client, job), "backfills", **page), _TABLE
 
 

@@ -30,7 +30,8 @@ _AFTER_OUTAGE: Final[Span] = 2 * SECOND
 _PAUSE: Final[Span] = 30 * SECOND
 """After a step that failed, or that this version could not read."""
 _COLUMNS: Final = """
-    SELECT b.*, (SELECT count(*) FROM executions e WHERE e.cell = b.cell AND e.backfill_id = b.id)::integer AS live
+    SELECT b.*, (SELECT count(*) FROM executions e WHERE e.cell = b.cell AND e.backfill_id = b.id)::integer AS live,
+           (SELECT name FROM jobs WHERE cell = b.cell AND id = b.job_id) AS job_name
     FROM backfills b"""
 
 
@@ -97,6 +98,19 @@ class BackfillStore:
         if row is None:
             raise NotFound(f"no backfill {backfill_id}")
         return row
+
+    async def of_tenant(
+        self, tenant_id: int, state: str | None, before: int | None, limit: int
+    ) -> list[Record]:
+        """Backfills of a tenant, newest first."""
+        return await self._database.fetch(
+            f"{_COLUMNS} WHERE b.tenant_id = $1 AND ($2::text IS NULL OR b.state = $2)"
+            " AND ($3::bigint IS NULL OR b.id < $3) ORDER BY b.id DESC LIMIT $4",
+            tenant_id,
+            state,
+            before,
+            limit,
+        )
 
     async def of_job(self, tenant_id: int, job_id: UUID, before: int | None, limit: int) -> list[Record]:
         """Backfills of a job, newest first."""

@@ -7,6 +7,7 @@ import { attempt, Dialog, say } from "../parts/dialog.tsx";
 import { useDryRun } from "../parts/dry_run.ts";
 import { State, Time } from "../parts/marks.tsx";
 import { Trouble } from "../parts/notices.tsx";
+import { address } from "../router.ts";
 import { mayWrite } from "../session.ts";
 import { count, duration, now, stamp } from "../time.ts";
 import type { Backfill, BackfillAnswer, Job } from "../types.ts";
@@ -127,7 +128,15 @@ const inputOf = (at: number) => {
 const instantOf = (text: string) => (text ? new Date(text).toISOString() : "");
 
 /** Backfills and how far they have come. */
-export function Backfills({ items, again }: { items: Backfill[]; again: () => void }) {
+export function Backfills({
+  items,
+  again,
+  named = false,
+}: {
+  items: Backfill[];
+  again: () => void;
+  named?: boolean;
+}) {
   const stop = async (id: number) => {
     await attempt(post(`/backfills/${id}/cancel`), "Stopped. What has started goes on.");
     again();
@@ -139,6 +148,7 @@ export function Backfills({ items, again }: { items: Backfill[]; again: () => vo
         {items.map((one) => (
           <li key={one.id}>
             <State state={one.finished_at ? "completed" : "running"} word={one.state} />
+            {named && <a href={address(`/jobs/${one.job_id}`)}>{one.job_name ?? one.job_id}</a>}
             <span>
               {stamp(Date.parse(one.from))} – {stamp(Date.parse(one.to))}
             </span>

@@ -7,10 +7,11 @@ import { Choose, given, isNarrowed, NoMatch, Pages } from "../parts/filters.tsx"
 import { State, Time } from "../parts/marks.tsx";
 import { Empty, Part } from "../parts/notices.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-import { address } from "../router.ts";
+import { address, param } from "../router.ts";
 import { mayWrite } from "../session.ts";
 import { count, duration } from "../time.ts";
-import type { Operation, OperationPage } from "../types.ts";
+import type { BackfillPage, Operation, OperationPage } from "../types.ts";
+import { Backfills } from "./job_backfills.tsx";
 
 const LOOK_MS = 1000;
 
@@ -19,6 +20,10 @@ export function Operations({ id }: { id?: string }) {
 }
 
 function All() {
+  const state = param("state");
+  const backfills = useData<BackfillPage>(
+    state === "paused" ? null : `/backfills${query({ state, limit: 20 })}`, // none of them is ever paused
+  );
   const page = useData<OperationPage>(`/operations${query({ ...given(["state", "cursor"]), limit: 50 })}`);
   return (
     <>
@@ -51,6 +56,9 @@ function All() {
           }
         </Part>
       </section>
+      {state !== "paused" && backfills.data && backfills.data.items.length > 0 && (
+        <Backfills items={backfills.data.items} again={backfills.again} named />
+      )}
       <div class="foot">
         <Copy curl={asCurl("GET", "/operations")} cli={asCli("operations", "list")} />
         <Pages next={page.data?.next_cursor ?? null} />

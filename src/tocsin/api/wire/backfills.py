@@ -29,6 +29,7 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from
 
     id: int
     job_id: JobText
+    job_name: str | None
     state: str
     from_: Time
     to: Time

@@ -184,6 +184,15 @@ class AsyncBackfills:
         )
         return answer
 
+    async def of_tenant(
+        self, *, limit: int | None = None, cursor: str | None = None, state: str | None = None
+    ) -> types.BackfillPage:
+        """Backfills of all jobs, newest first."""
+        answer: types.BackfillPage = await self._client.send(
+            request_of("GET", "backfills", query={"limit": limit, "cursor": cursor, "state": state})
+        )
+        return answer
+
     async def get(self, backfill_id: str, /) -> types.Backfill:
         """Show a backfill and how far it has come."""
         answer: types.Backfill = await self._client.send(request_of("GET", "backfills", backfill_id))

@@ -181,6 +181,7 @@ Backfill = TypedDict(
     {
         "id": "int",
         "job_id": "str",
+        "job_name": "str | None",
         "state": "str",
         "from": "str",
         "to": "str",
