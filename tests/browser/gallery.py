@@ -17,11 +17,14 @@ from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from tests.browser import company
 from tests.browser.conftest import ZONE, chromium, log_in, settled, why_not
+from tests.browser.pictures import keep
 from tests.browser.scenes import LOGGED_OUT, OPENED, REFUSED, TROUBLED, WITHOUT_DATA, Scene
 from tests.browser.served import Served, serving
 from tests.browser.test_pages import PATHS, TABS
 from tests.support.postgres import temporary_directory
 
+# What the documentation shows better of a company than of a test.
+KEPT = {"overview": "overview", "fires-near": "fires", "job": "job"}
 LOOKS = ((1280, "light"), (1280, "dark"), (360, "light"), (360, "dark"))
 
 
@@ -93,6 +96,7 @@ def _pages(served: Served) -> dict[str, str]:
     pages |= {f"job-{tab}": f"{job('hourly-sales-report')}?tab={tab}" for tab in TABS}
     dead = api.get("/v1/dead-letters", limit=1).json()["items"][0]
     return pages | {
+        "fires-near": "/fires?span=5m",
         "job": job("sync-stock"),
         "job-failing": job("poll-carrier-status"),
         "job-edit": f"{job('nightly-backup')}/edit",
@@ -113,6 +117,8 @@ def _pictures(context: BrowserContext, address: str, scene: Scene, directory: Pa
         file = directory / f"{scene.name}-{width}-{theme}.png"
         # A dialog stands in the window; behind it the page goes on.
         page.screenshot(path=file, full_page=not page.get_by_role("dialog").count())
+        if (width, theme) == LOOKS[0] and scene.name in KEPT:
+            keep(page, KEPT[scene.name])
         print(file)
         page.close()
 

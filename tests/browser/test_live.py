@@ -5,7 +5,6 @@ from typing import Any
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import log_in, look, until
-from tests.browser.pictures import keep
 from tests.browser.served import Served, batch
 from tests.support.processes import wait_for
 
@@ -22,7 +21,6 @@ def test_executions_appear_live_without_reload(logged_in: Page, served: Served) 
     ended = logged_in.locator("tbody .state.s-succeeded")
     expect(ended.nth(2)).to_be_visible(timeout=20_000)
     expect(logged_in.locator("button.live")).to_contain_text("live")
-    keep(logged_in, "job")
     served.api.post(f"/v1/jobs/{job['id']}/cancel")
 
 

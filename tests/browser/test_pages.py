@@ -11,7 +11,6 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import follow, log_in, look, settled
-from tests.browser.pictures import keep
 from tests.browser.scenes import LOGGED_OUT, OPENED
 from tests.browser.served import Served
 from tests.support.api import RealApi
@@ -155,7 +154,6 @@ def test_the_overview_tells_what_is_broken(logged_in: Page, served: Served) -> N
     served.api.create(name="doomed", schedule={"now": True}, target=served.echo("?status=404"))
     look(logged_in, served)
     expect(logged_in.locator(".tile", has_text="Dead, 24 h").locator("strong")).not_to_have_text("0")
-    keep(logged_in, "overview")
     needs = logged_in.locator(".card", has=logged_in.get_by_role("heading", name="Needs you"))
     needs.get_by_role("link", name="the target answered 404").click()
     expect(logged_in.get_by_role("heading", name="Dead letters")).to_be_visible()

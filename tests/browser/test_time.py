@@ -41,7 +41,6 @@ def test_coming_fires_become_past_at_their_places_and_the_zone_moves_the_labels_
         "what was coming is not past at its place",
     )
     assert _places(done)[: len(before)] == before, "what is past stays where it was"
-    keep(page, "fires")
     labels = page.locator(".lanes .label").all_text_contents()
     page.get_by_label("Time zone").select_option("UTC")
     expect(page.locator(".lanes .label").first).not_to_have_text(labels[0])
