@@ -45,6 +45,30 @@ def test_a_key_opens_a_session_that_acts_as_the_key(api: InProcessApi) -> None:
     assert refused.status == 403
 
 
+def test_the_audit_log_says_what_was_done_on_the_dashboard(api: InProcessApi) -> None:
+    key = api.new_key("read", "write", "admin", tenant="audited")
+    cookie = cookie_of(log_in(api, key=key))
+    body = {"target": {"kind": "noop"}, "schedule": {"every": "1h"}}
+    clicked = json.dumps({"name": "clicked", **body}).encode()
+    assert in_browser(api, cookie, "POST", "/v1/jobs", body=clicked).status == 201
+    assert api.post("/v1/jobs", {"name": "called", **body}, key=key).status == 201
+    job = api.get("/v1/jobs/by-name/called", key=key).json()["id"]
+    assert in_browser(api, cookie, "POST", f"/v1/jobs/{job}/pause").status == 200
+    assert api.post(f"/v1/jobs/{job}/resume", key=key).status == 200
+    many = json.dumps([{"name": f"of many {n}", **body} for n in range(3)]).encode()
+    assert in_browser(api, cookie, "POST", "/v1/jobs:batch", body=many).status in (200, 201)
+    assert in_browser(api, cookie, "POST", "/v1/queues/reports/pause").status == 200
+    told = [(one["action"], one["via"]) for one in api.get("/v1/audit", key=key).json()["items"]]
+    assert [one for one in told if not one[0].startswith("session.")] == [
+        ("queue.pause", "dashboard"),
+        ("job.create_batch", "dashboard"),
+        ("job.resume", None),
+        ("job.pause", "dashboard"),
+        ("job.create", None),
+        ("job.create", "dashboard"),
+    ]
+
+
 def test_scripts_and_other_sites_do_not_get_the_cookie(api: InProcessApi) -> None:
     words = log_in(api, key=api.new_key("read")).headers["set-cookie"]
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {word.strip() for word in words.split(";")}

@@ -143,6 +143,7 @@ export interface AuditEntry {
   after: unknown;
   request_id: string | null;
   address: string | null;
+  via: string | null;
 }
 
 export interface AuditPage {

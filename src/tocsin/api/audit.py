@@ -57,6 +57,7 @@ def _shown(row: Any, names: dict[int, str]) -> wire.AuditEntry:
         after=shown_after(row),
         request_id=row["request_id"],
         address=row["address"],
+        via=row["via"],
     )
 
 

@@ -16,7 +16,7 @@ import structlog
 
 from tocsin.api.endpoint import Asker, Call, Endpoint
 from tocsin.db.pool import witnessed
-from tocsin.domain.audit import Origin
+from tocsin.domain.audit import DASHBOARD, Origin
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.ids import parse_execution_text, parse_job_text
 from tocsin.store.audit import (
@@ -41,7 +41,7 @@ class Trail:
     def __init__(
         self, store: AuditStore, asker: Asker, endpoint: Endpoint, request_id: str, address: str
     ) -> None:
-        self.origin = Origin(asker.key_id, request_id, address)
+        self.origin = Origin(asker.key_id, request_id, address, DASHBOARD if asker.in_browser else None)
         self._store = store
         self._tenant_id = asker.tenant_id
         self._endpoint = endpoint

@@ -164,6 +164,8 @@ AUDIT: Final = Table(
         Column("request_id"),
         Column("address"),
         Column("id", "bigint"),
+        Column("via", since=2),
     ),
+    edition=2,
 )
 TABLES: Final = {table.name: table for table in (HISTORY, AUDIT)}

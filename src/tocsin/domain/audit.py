@@ -29,8 +29,11 @@ class Origin(msgspec.Struct, frozen=True):
     actor: str
     request_id: str | None = None
     address: str | None = None
+    via: str | None = None
+    """Through what, if not straight through the API."""
 
 
+DASHBOARD: Final = "dashboard"
 SYSTEM: Final = Origin("system")
 """What Tocsin does by itself."""
 

@@ -35,6 +35,7 @@ _COLUMNS: Final = (
     "afters",
     "request_ids",
     "addresses",
+    "vias",
 )
 _JOB: Final = "job:"
 _JOB_COLUMNS: Final = (
@@ -204,6 +205,7 @@ async def write_audit(session: Session, entries: Sequence[Entry]) -> None:
             _json(entry.after),
             entry.origin.request_id,
             entry.origin.address,
+            entry.origin.via,
         )
         for entry in entries
     ]

@@ -23,9 +23,9 @@ from tocsin.store.statements import sql
 TAG_SEPARATOR: Final = "\x1f"
 _NEAR: Final = 2_500 * MILLISECOND
 _FIRST_ANSWER: Final = "SELECT request_hash, answer FROM idempotency WHERE tenant_id = $1 AND key = $2"
-_NOBODY: Final = (None, None, None)
+_NOBODY: Final = (None, None, None, None)
 _DEFINE = named("tocsin.store", "define_jobs")
-_ORIGIN: Final = ("actors", "request_ids", "addresses")
+_ORIGIN: Final = ("actors", "request_ids", "addresses", "vias")
 _COLUMNS: Final = (
     "ids",
     "tenant_ids",
@@ -258,9 +258,13 @@ def _row(job: NewJob, now: Instant) -> tuple[Any, ...]:
         job.fire_at,
         None if job.due_at == job.fire_at else job.due_at,
         definition.policies.start_by(job.due_at),
-        *(_NOBODY if job.origin is None else (job.origin.actor, job.origin.request_id, job.origin.address)),
+        *(_NOBODY if job.origin is None else _columns_of(job.origin)),
         job.created_at or now,
     )
+
+
+def _columns_of(origin: Origin) -> tuple[str | None, ...]:
+    return origin.actor, origin.request_id, origin.address, origin.via
 
 
 @lru_cache(maxsize=4096)

@@ -20,6 +20,8 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     after: Any
     request_id: str | None
     address: str | None
+    via: str | None
+    """`dashboard` for what somebody who is logged in there did."""
 
 
 class AuditPage(Page, frozen=True, kw_only=True):

@@ -166,6 +166,7 @@ class AuditEntry(TypedDict):
     after: "Any"
     request_id: "str | None"
     address: "str | None"
+    via: "str | None"
 
 
 class AuditPage(TypedDict):

@@ -19,15 +19,15 @@ WITH given AS (
            coalesce(g.policies, (:policies::jsonb[])[1]) AS policies,
            coalesce(g.fire_at, (:fire_ats::timestamptz[])[1]) AS fire_at,
            coalesce(g.due_at, g.fire_at, (:fire_ats::timestamptz[])[1]) AS due_at, g.start_by,
-           coalesce(g.created_at, (:created_ats::timestamptz[])[1]) AS created_at, g.actor, g.request_id, g.address
+           coalesce(g.created_at, (:created_ats::timestamptz[])[1]) AS created_at, g.actor, g.request_id, g.address, g.via
     FROM (SELECT set_config('tocsin.tenants', :tenants, true)) AS acting,
          unnest(:ids::uuid[], :tenant_ids::integer[], :shards::smallint[], :kinds::text[], :names::text[],
                 :descriptions::text[], :tags::text[], :queues::text[], :priorities::smallint[], :schedules::jsonb[],
                 :targets::jsonb[], :policies::jsonb[], :fire_ats::timestamptz[], :due_ats::timestamptz[],
                 :start_bys::timestamptz[], :actors::text[], :request_ids::text[], :addresses::text[],
-                :created_ats::timestamptz[])
+                :vias::text[], :created_ats::timestamptz[])
         AS g (id, tenant_id, shard, kind, name, description, tags, queue, priority, schedule, target, policies,
-              fire_at, due_at, start_by, actor, request_id, address, created_at)
+              fire_at, due_at, start_by, actor, request_id, address, via, created_at)
 ), plain AS (
     INSERT INTO jobs (cell, id, tenant_id, shard, kind, name, description, tags, queue, priority, schedule,
                       target, policies, next_fire_at, created_at, updated_at)
@@ -52,17 +52,18 @@ WITH given AS (
            route_of(target)
     FROM given WHERE kind = 'once'
 ), noted AS (
-    INSERT INTO audit (tenant_id, actor, action, object, after, request_id, address)
+    INSERT INTO audit (tenant_id, actor, action, object, after, request_id, address, via)
     SELECT g.tenant_id, g.actor, 'job.create', 'job:' || g.id,
            jsonb_build_object('kind', g.kind, 'name', g.name, 'queue', g.queue, 'schedule', g.schedule,
                               'target', jsonb_build_object('kind', g.target -> 'kind')),
-           g.request_id, g.address
+           g.request_id, g.address, g.via
     FROM given g
     WHERE NOT :one_request AND g.actor IS NOT NULL AND g.id NOT IN (SELECT r.id FROM refused r)
 ), noted_together AS (
-    INSERT INTO audit (tenant_id, actor, action, object, after, request_id, address)
+    INSERT INTO audit (tenant_id, actor, action, object, after, request_id, address, via)
     SELECT min(g.tenant_id), (:actors::text[])[1], 'job.create_batch', 'jobs',
-           jsonb_build_object('created', count(*), 'jobs', jsonb_agg(g.id)), (:request_ids::text[])[1], (:addresses::text[])[1]
+           jsonb_build_object('created', count(*), 'jobs', jsonb_agg(g.id)), (:request_ids::text[])[1], (:addresses::text[])[1],
+           (:vias::text[])[1]
     FROM given g
     WHERE :one_request AND (:actors::text[])[1] IS NOT NULL AND g.id NOT IN (SELECT r.id FROM refused r)
     HAVING count(*) > 0
