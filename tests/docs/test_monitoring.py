@@ -12,12 +12,25 @@ import pytest
 import yaml
 
 from tests.support.commands import every_command
-from tests.support.metrics import every_metric, every_sample
+from tests.support.metrics import every_metric, every_sample, labels_by_sample
+from tocsin.domain.lifecycle import FINAL
+from tocsin.domain.outcome import Outcome, Verdict, class_of
+from tocsin.domain.policy import NETWORK, TIMEOUT
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
 RULES = yaml.safe_load((MONITORING / "prometheus-rules.yml").read_text())["groups"][0]["rules"]
 BOARD = json.loads((MONITORING / "grafana-dashboard.json").read_text())
 NAME = re.compile(r"\btocsin_\w+")
+VALUES = {
+    ("tocsin_finished_total", "state"): set(FINAL),
+    ("tocsin_nodes", "role"): {"scheduler", "worker", "api"},
+    ("tocsin_part_errors_total", "kind"): {"unavailable", "ownership_lost", "defect"},
+    ("tocsin_attempts_total", "outcome"): {
+        class_of(Outcome(Verdict.FAILED, detail={"status": 503})),
+        class_of(Outcome(Verdict.FAILED, failure=NETWORK)),
+        class_of(Outcome(Verdict.FAILED, failure=TIMEOUT)),
+    },
+}
 
 
 def expressions() -> list[str]:
@@ -28,6 +41,20 @@ def expressions() -> list[str]:
 def test_every_metric_that_they_name_exists() -> None:
     named = {name for text in expressions() for name in NAME.findall(text)}
     assert named <= every_sample()
+
+
+def test_every_label_that_they_choose_or_group_by_exists() -> None:
+    """A selector that no series matches is an alert that never fires, and nothing would say so."""
+    known = labels_by_sample()
+    anywhere = {"node", "le", *(label for labels in known.values() for label in labels)}
+    for text in expressions():
+        for name, selector in re.findall(r"(tocsin_\w+){([^}]*)}", text):
+            for label, value in re.findall(r'(\w+)=~?"([^"]*)"', selector):
+                assert label in known[name], f"{name} has no label {label}: {text}"
+                if (name, label) in VALUES:
+                    assert set(value.split("|")) <= VALUES[name, label], text
+        for grouped in re.findall(r"(?:by|ignoring|on) \(([^)]*)\)", text):
+            assert {label.strip() for label in grouped.split(",") if label.strip()} <= anywhere, text
 
 
 def test_the_dashboard_shows_every_metric() -> None:
