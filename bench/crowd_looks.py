@@ -90,6 +90,7 @@ def looks(job: str, quiet: str, execution: str, ago: dict[str, str], week: str) 
         Look("a job's next fires", f"/v1/jobs/{job}/upcoming", LIST_MS),
         Look("backfills of a job", f"/v1/jobs/{job}/backfills", LIST_MS),
         Look("operations", "/v1/operations", LIST_MS),
+        Look("backfills of all jobs", "/v1/backfills", LIST_MS),
         *(
             Look(name.replace("-", " "), f"/v1/{name}", LIST_MS)
             for name in (
