@@ -14,6 +14,7 @@ run: $(VENV)/.run dashboard ## Start Tocsin on http://127.0.0.1:8420 with its ow
 	@$(BIN)/tocsin serve $(ARGS)
 
 test: $(VENV)/.dev dashboard ## Run the checks and every test (make test ARGS="tests/unit -k cron" for a part)
+	@$(BIN)/python web/build.py --tools >/dev/null 2>&1 || true # all at once: npm removes what another test is using
 	@$(BIN)/python -m pytest $(or $(ARGS),-n 3) || $(if $(ARGS),exit,$(ALONE))
 
 # Tests share two cores with servers, browsers and brokers, and some lose a race for them. What fails is tried once

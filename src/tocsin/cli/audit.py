@@ -15,6 +15,7 @@ _TABLE = table(
     [
         ("AT", "written_at"), ("TENANT", "tenant"), ("ACTOR", "actor"), ("ACTION", "action"), ("OBJECT", "object"),
         ("ADDRESS", "address"),
+        ("VIA", "via"),
     ]
 )  # fmt: skip
 

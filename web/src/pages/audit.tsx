@@ -88,6 +88,7 @@ function Entry({ entry, withObject }: { entry: AuditEntry; withObject: boolean }
         <small>
           {entry.actor}
           {entry.address ? ` · ${entry.address}` : ""}
+          {entry.via ? ` · ${entry.via}` : ""}
           {entry.tenant ? ` · ${entry.tenant}` : ""}
         </small>
       </summary>
