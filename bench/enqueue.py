@@ -10,7 +10,8 @@ task and with one, quietly and with the notice that wakes workers.
 import argparse
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 
 import asyncpg
 import msgspec
@@ -78,17 +79,24 @@ async def by_sdk(place: Installation, count: int) -> dict[str, float]:
 async def in_transactions(place: Installation, count: int) -> dict[str, float]:
     """Transactions per second of eight writers: an order, and an order with its task."""
     await place.empty()
-    await place.database.execute(_SET_UP)
     rates = {}
-    try:
+    async with bound_login(place):
         for name, task in TRANSACTIONS.items():
             rates[name] = await _write_orders(place, count, task)
             found = await place.count("executions")
             assert found == (0 if task is None else count), f"{name}: {found:,} executions"
             await place.empty()
+    return rates
+
+
+@asynccontextmanager
+async def bound_login(place: Installation) -> AsyncIterator[None]:
+    """An application's login, and its table of orders."""
+    await place.database.execute(_SET_UP)
+    try:
+        yield
     finally:
         await place.database.execute(_CLEAR_UP)
-    return rates
 
 
 async def _write_orders(place: Installation, count: int, task: str | None) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 
-from bench import enqueue, tasks
+from bench import committed, enqueue, fixture, tasks
 from bench.herd import Lag, lag_of, thinned
 from bench.report import OURS, Measured
 from bench.sections import Bench, Sizes, Step, lag_values, lags, rate_row, shown
@@ -16,6 +16,8 @@ DRAIN = "Tasks that are due run to the end"
 LAG = "Tasks at random instants"
 ENQUEUE = "Calls enqueued"
 TRANSACTIONS = f"Transactions of an application, {enqueue.WRITERS} writers"
+COMMITTED = "From the commit of a transaction to the start of its task"
+FIXTURE = "What tests and scripts of users wait for"
 IDLE = f"{tasks.IDLE_WORKERS} idle remote workers, beside an idle API"
 
 
@@ -35,6 +37,11 @@ def task_steps(sizes: Sizes) -> Iterator[Step]:
     yield Step(
         SECTION, TRANSACTIONS, "tasks in transactions", runs * (5 + sizes.singles / 1500), _transactions
     )
+    committed_seconds = runs * sum(
+        25 + seconds * sizes.committed / committed.WRITERS for seconds in committed.OPEN_FOR
+    )
+    yield Step(SECTION, COMMITTED, "tasks from commit to start", committed_seconds, _committed)
+    yield Step(SECTION, FIXTURE, "the fixture and the import", 10 + runs * 45, _fixture)
     yield Step(SECTION, IDLE, "idle remote workers", runs * (45 + 2 * sizes.idle_seconds), _idle)
 
 
@@ -94,6 +101,31 @@ async def _transactions(bench: Bench) -> list[Measured]:
     rates = await _in_turns(bench, partial(enqueue.in_transactions, bench.place, count))
     command = f"python -m bench.enqueue --count {count * enqueue.SINGLES} --runs {bench.sizes.runs}"
     return [_row(TRANSACTIONS, name, values, command) for name, values in rates.items()]
+
+
+async def _committed(bench: Bench) -> list[Measured]:
+    """However long the transaction was open."""
+    count = bench.sizes.committed
+    command = f"python -m bench.committed --count {count} --runs {bench.sizes.runs}"
+    rows = []
+    for seconds in committed.OPEN_FOR:
+        found = await _runs(
+            bench, bench.sizes.runs, lambda _, held=seconds: committed.lags(bench.place, count, held)
+        )
+        who = f"{OURS}, open for {seconds:g} s"
+        note = f"{committed.WRITERS} writers, one remote worker, the functions' own notes"
+        rows.append(lags(SECTION, COMMITTED, who, found, command, note))
+    return rows
+
+
+async def _fixture(bench: Bench) -> list[Measured]:
+    runs = bench.sizes.runs
+    found = await fixture.fixture(bench.place, runs)
+    command = f"python -m bench.fixture --runs {runs}"
+    return [
+        Measured(SECTION, FIXTURE, f"{OURS}, {name}", {"ms": values}, command, ours=True)
+        for name, values in found.items()
+    ]
 
 
 async def _idle(bench: Bench) -> list[Measured]:
