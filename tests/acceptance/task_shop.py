@@ -75,4 +75,4 @@ class Shop:
     def _explained(self, execution: str, times: int) -> bool:
         attempts = self.api.get(f"/v1/executions/{execution}").json()["attempts"]
         verdicts = {attempt["verdict"] for attempt in attempts[:-1]}
-        return len(attempts) >= times and verdicts <= {"lost", "timed_out"}
+        return len(attempts) >= times and verdicts <= {"lost"}
