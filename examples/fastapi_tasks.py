@@ -10,7 +10,7 @@ ends, its worker finishes what it runs.
 """
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import uvicorn
@@ -28,7 +28,7 @@ def send_receipt(order: int) -> str:
 
 
 @asynccontextmanager
-async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
     """The worker, and a client for requests, live as long as the web application."""
     async with app.worker(concurrency=50), AsyncClient() as client:
         web.state.client = client

@@ -54,7 +54,7 @@ class Bell(BaseHTTPRequestHandler):
         self.send_response(204)
         self.end_headers()
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, format: str, *_: Any) -> None:  # noqa: A002 - as it is called there
         """The line above is enough."""
 
 

@@ -61,7 +61,7 @@ class Sink(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(words)
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, format: str, *_: Any) -> None:  # noqa: A002 - as it is called there
         """Our own line says more than the default one."""
 
 

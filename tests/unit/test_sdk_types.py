@@ -2,13 +2,16 @@
 writes, and refuse calls that the function would not take."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RIGHT = """
 from collections.abc import Iterator
 
@@ -76,26 +79,77 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[int]]:
     return path, {len(right) + 4 + number for number in range(len(WRONG))}
 
 
+@pytest.fixture(scope="module")
+def documented(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the examples, and each block of the guides that is a module of its own. Tests there
+    are as pytest's users write them: without types."""
+    directory = tmp_path_factory.mktemp("documented")
+    for example in sorted((ROOT / "examples").glob("*.py")):
+        (directory / example.name).write_text(example.read_text())
+    for page in sorted((ROOT / "docs" / "guides").glob("*.md")):
+        for number, code in enumerate(PYTHON.findall(page.read_text())):
+            if "from tocsin import" in code and "def test_" not in code:
+                (directory / f"{page.stem.replace('-', '_')}_{number}.py").write_text(code)
+    return directory
+
+
+def test_mypy_accepts_the_examples_and_the_modules_of_the_guides(documented: Path) -> None:
+    files = sorted(str(path) for path in documented.glob("*.py"))
+    assert len(files) > 10
+    assert mypy(*files) == []
+
+
+def test_pyright_accepts_the_examples_and_the_modules_of_the_guides(documented: Path) -> None:
+    assert pyright(documented) == []
+
+
 def test_mypy_accepts_what_is_right_and_refuses_what_is_wrong(module: tuple[Path, set[int]]) -> None:
     path, wrong = module
-    command = (sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary", str(path))
-    found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT / "src")
-    errors = [line for line in found.stdout.splitlines() if " error: " in line]
-    assert {int(line.split(":")[1]) for line in errors} == wrong, found.stdout + found.stderr
+    errors = mypy(str(path))
+    assert {int(line.split(":")[1]) for line in errors} == wrong, errors
 
 
 def test_pyright_accepts_what_is_right_and_refuses_what_is_wrong(module: tuple[Path, set[int]]) -> None:
     path, wrong = module
+    errors = pyright(path)
+    assert {one["range"]["start"]["line"] + 1 for one in errors} == wrong, errors
+
+
+def mypy(*files: str) -> list[str]:
+    """What it refuses."""
+    options = ("--strict", "--config-file=", "--no-error-summary")
+    found = subprocess.run(
+        (sys.executable, "-m", "mypy", *options, *files),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT / "src",
+    )
+    assert not found.stderr, found.stderr
+    return [line for line in found.stdout.splitlines() if " error: " in line]
+
+
+def pyright(path: Path) -> list[dict[str, Any]]:
+    """The same of pyright."""
+    directory = path if path.is_dir() else path.parent
     settings = {
         "typeCheckingMode": "strict",
         "include": [str(path)],
         "extraPaths": [str(ROOT / "src")],
         "reportUnknownMemberType": False,
     }
-    config = path.parent / "pyrightconfig.json"
+    config = directory / "pyrightconfig.json"
     config.write_text(json.dumps(settings))
-    command = (sys.executable, "-m", "basedpyright", "--outputjson", "-p", str(config))
-    found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=path.parent)
+    command = (
+        sys.executable,
+        "-m",
+        "basedpyright",
+        "--outputjson",
+        "--pythonpath",
+        sys.executable,
+        "-p",
+        str(config),
+    )
+    found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
     told = json.loads(found.stdout)["generalDiagnostics"]
-    errors = [one for one in told if one["severity"] == "error"]
-    assert {one["range"]["start"]["line"] + 1 for one in errors} == wrong, errors
+    return [one for one in told if one["severity"] == "error"]
