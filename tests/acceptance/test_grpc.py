@@ -31,6 +31,7 @@ from tocsin.domain.instant import MILLISECOND
 from tocsin.domain.outcome import Outcome, Postponed, Verdict
 from tocsin.domain.sealing import new_master_key
 from tocsin.domain.secrets import SecretRef
+from tocsin.domain.waits import Reason
 from tocsin.targets.assignment import Assignment
 from tocsin.targets.grpc.caller import GrpcCaller
 from tocsin.targets.grpc.channels import Channels
@@ -178,6 +179,7 @@ def test_nobody_listening_is_a_network_failure_and_gives_the_host_a_rest(server:
     outcomes = calls(*[gone] * 11, timeout=2)
     assert {(done.verdict, done.failure) for done in outcomes[:10]} == {(Verdict.FAILED, "network")}
     assert isinstance(outcomes[10], Postponed)
+    assert outcomes[10].waits_for is Reason.HOST_REST
 
 
 def test_places_of_a_body_are_filled_in(server: GrpcServer) -> None:

@@ -31,6 +31,7 @@ from tocsin.domain.instant import SECOND
 from tocsin.domain.outcome import Outcome, Postponed, Verdict
 from tocsin.domain.secrets import SecretRef
 from tocsin.domain.target import HttpTarget, check_target
+from tocsin.domain.waits import Reason
 from tocsin.targets.http.breaker import TRIP_AFTER
 
 SECRET = "s3cr3t+ä:/%"
@@ -319,6 +320,7 @@ async def test_a_token_host_that_fails_is_given_a_rest_and_no_attempt_is_spent()
     ):
         target = target_of(server, tokens)
         postponed = await _fail_until_at_rest(made, target)
+        assert postponed.waits_for is Reason.HOST_TOKEN
         assert len(tokens.requests) == TRIP_AFTER
         plain = HttpTarget(f"http://target.example:{server.port}/")
         assert (await made.outcome(plain)).verdict is Verdict.SUCCEEDED

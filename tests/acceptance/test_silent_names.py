@@ -52,6 +52,8 @@ def test_silent_name_servers_of_one_tenant_cost_another_nothing(place: Place, si
     dead = place.api.wait_for({"id": silent[0]}, "dead", patience=40)
     assert _error(dead) == "dns: the name did not resolve within 5 s"
     assert dead["attempt"] == 1
+    explained = place.api.get(f"/v1/executions/{dead['id']}/explain").json()["explanation"]
+    assert any("the name of its target's host had no answer yet" in words for words in explained), explained
 
 
 def _error(execution: dict[str, Any]) -> str:

@@ -227,7 +227,11 @@ def test_while_a_host_is_away_executions_wait_without_spending_their_attempts(pl
         )
         for _ in range(20)
     ]
-    wait_for(lambda: "is given a rest" in _explained(place, jobs[0]), 10, "nothing waits for the host")
+    wait_for(
+        lambda: "host of its target is given a rest" in _explained(place, jobs[0]),
+        10,
+        "nothing waits for the host",
+    )
     with Receiver(port) as back:
         for job in jobs:
             assert place.api.wait_for(job, "succeeded", "dead")["state"] == "succeeded"

@@ -14,6 +14,7 @@ from tests.support.figures import Note
 from tocsin.domain.addresses import AddressPolicy
 from tocsin.domain.outcome import Outcome, Postponed, Verdict
 from tocsin.domain.policy import NETWORK
+from tocsin.domain.waits import Reason
 from tocsin.targets.http.breaker import TRIP_AFTER
 from tocsin.targets.message.caller import Known
 from tocsin.targets.message.publisher import Publisher
@@ -171,7 +172,9 @@ class TestTrouble:
                 assert isinstance(outcome, Outcome)
                 assert (outcome.verdict, outcome.failure) == (Verdict.FAILED, NETWORK)
                 assert "127.0.0.1" not in (outcome.error or "")
-            assert isinstance(await attempts.call(kind.target("x"), 99), Postponed)
+            resting = await attempts.call(kind.target("x"), 99)
+            assert isinstance(resting, Postponed)
+            assert resting.waits_for is Reason.HOST_REST
             server.start()
             await attempts.until_taken(kind.target("x"), 99)
             await attempts.caller.close()

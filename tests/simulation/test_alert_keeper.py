@@ -35,6 +35,7 @@ from tocsin.domain.instant import DAY, HOUR, MINUTE, SECOND, Instant, Span, form
 from tocsin.domain.limits import TenantLimits
 from tocsin.domain.outcome import SUCCEEDED, Outcome, Postponed, Verdict
 from tocsin.domain.policy import Policies, Retry
+from tocsin.domain.waits import Reason
 from tocsin.scheduler.alert_keeper import AlertKeeper
 from tocsin.store import alert_courses, alert_sources
 from tocsin.store.alert_courses import AlertCourses
@@ -391,7 +392,7 @@ def test_a_host_that_executions_wait_for_is_named(url: str) -> None:
     async def story(engine: Engine) -> None:
         watched = Watched(engine)
         await watched.begin()
-        engine.calls.answer = lambda _: Postponed(15 * SECOND)
+        engine.calls.answer = lambda _: Postponed(15 * SECOND, Reason.HOST_REST)
         job = await engine.define(schedule(at=format_instant(NOON)), name="bill")
         await engine.run_until(NOON + 9 * MINUTE)
         assert await watched.groups(HostAtRest()) == set()
@@ -413,7 +414,7 @@ def test_a_backlog_hides_no_host_that_executions_wait_for(url: str, monkeypatch:
     async def story(engine: Engine) -> None:
         watched = Watched(engine)
         await watched.begin()
-        engine.calls.answer = lambda _: Postponed(15 * SECOND)
+        engine.calls.answer = lambda _: Postponed(15 * SECOND, Reason.HOST_REST)
         await engine.define(schedule(at=format_instant(NOON)))
         await engine.run_until(NOON + 11 * MINUTE)
         engine.away = {"claimer"}

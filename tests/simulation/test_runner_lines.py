@@ -15,8 +15,9 @@ from tests.simulation.test_runner import Calls, Settled
 from tests.simulation.virtual_time import START, run_virtually
 from tocsin.clock import VirtualClock
 from tocsin.domain.instant import MILLISECOND, SECOND, Span
-from tocsin.domain.outcome import HOST, SUCCEEDED, Verdict
+from tocsin.domain.outcome import SUCCEEDED, Verdict
 from tocsin.domain.target import HttpTarget
+from tocsin.domain.waits import Reason
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claims import Claim
 from tocsin.targets.http.headers import own_headers
@@ -152,7 +153,7 @@ def test_what_does_not_fit_into_the_line_waits_in_the_queue_for_its_host() -> No
         standing = len(scene.runner.claims()) - CONNECTIONS
         back = scene.settled.given_back
         assert (standing, len(back)) == (4, 24)
-        assert {waits_for for _, _, waits_for in back} == {HOST}
+        assert {waits_for for _, _, waits_for in back} == {Reason.HOST_LINE}
         times = [postponed_to for _, postponed_to, _ in back]
         assert times == sorted(times)
         assert times[0] > START
@@ -165,7 +166,9 @@ def test_what_stands_for_long_goes_back_without_an_attempt() -> None:
         await scene.run(*map(claim, range(3)))
         scene.clock.advance(LONGEST_STAND)
         scene.runner.line_keeper.shorten(scene.clock.now())
-        assert [(token, waits_for) for token, _, waits_for in scene.settled.given_back] == [(2, HOST)]
+        assert [(token, waits_for) for token, _, waits_for in scene.settled.given_back] == [
+            (2, Reason.HOST_LINE)
+        ]
 
     play(story)
 

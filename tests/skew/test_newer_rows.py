@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 import structlog
 
@@ -21,6 +22,7 @@ from tocsin.domain.instant import MINUTE, SECOND
 from tocsin.domain.limits import TenantLimits
 from tocsin.domain.policy import Limit, Policies
 from tocsin.domain.schedule import rule_of
+from tocsin.domain.waits import Reason
 from tocsin.failpoints import Failpoints
 from tocsin.scheduler.leaser import Leases
 from tocsin.scheduler.planner import Planner
@@ -87,6 +89,7 @@ def test_among_a_hundred_executions_one_that_cannot_be_read_is_left_and_all_othe
         row = await shop.live(strange)
         assert (row["claim_token"], row["started_at"], row["attempt"]) == (None, None, 1)
         assert row["waits_for"] == "version"
+        assert msgspec.json.decode(row["waits"])[-1]["for"] == Reason.NEWER
         assert row["run_at"] > shop.time.now()
         assert counted(telemetry, "execution") == 1
 

@@ -19,6 +19,7 @@ from tocsin.domain.instant import MINUTE, SECOND
 from tocsin.domain.outcome import SUCCEEDED, Outcome, Postponed, Verdict
 from tocsin.domain.policy import Limit, Policies, Retry
 from tocsin.domain.target import HttpTarget
+from tocsin.domain.waits import Reason
 from tocsin.failpoints import Failpoints
 from tocsin.settings import Settings
 from tocsin.store.misfires import MisfireStore
@@ -63,7 +64,7 @@ class Calls:
             SUCCEEDED,
             Outcome(Verdict.REJECTED, "no"),
             Outcome(Verdict.FAILED, "not yet"),
-            Postponed(SECOND),
+            Postponed(SECOND, Reason.HOST_REST),
         ]
 
     def host(self, target: HttpTarget) -> None: ...

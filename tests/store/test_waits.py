@@ -9,9 +9,8 @@ from tests.simulation.workshop import CLAIM_TTL, Workshop, play
 from tests.support.queues import WholeQueue
 from tocsin.domain.ids import ExecutionKey
 from tocsin.domain.instant import SECOND
-from tocsin.domain.outcome import HOST
 from tocsin.domain.policy import Limit, Policies
-from tocsin.domain.waits import Wait
+from tocsin.domain.waits import Reason, Wait
 from tocsin.queue.allotment import NO_DEFICITS, allot
 from tocsin.queue.claims import Claim, LateReasons, Requeue
 
@@ -104,15 +103,18 @@ def test_a_wait_for_a_host_follows_what_came_before_and_a_retry_closes_them(url:
         [claim] = await claim_late(shop, worker, LateReasons("place"))
         again = shop.again(claim, 5 * SECOND)
         assert (
-            await worker.settling.postpone([msgspec.structs.replace(again, record=None, waits_for=HOST)])
+            await worker.settling.postpone(
+                [msgspec.structs.replace(again, record=None, waits_for=Reason.HOST_REST)]
+            )
             == []
         )
         place = Wait("place", due, due + 3 * SECOND)
-        assert kept(await shop.live(key)) == ([place, Wait("host", due + 3 * SECOND)], None)
+        row = await shop.live(key)
+        assert (row["waits_for"], kept(row)) == ("host", ([place, Wait("host:rest", due + 3 * SECOND)], None))
         await shop.time.advance(7 * SECOND)
         [claim] = await claim_late(shop, worker, LateReasons("outage"))
         assert await worker.settling.retry([shop.again(claim)]) == []
-        host = Wait("host", due + 3 * SECOND, due + 8 * SECOND)
+        host = Wait("host:rest", due + 3 * SECOND, due + 8 * SECOND)
         outage = Wait("outage", due + 8 * SECOND, due + 10 * SECOND)
         assert kept(await shop.live(key)) == ([place, host, outage], None)
 
@@ -140,10 +142,10 @@ def test_a_cancelled_execution_keeps_its_waits(url: str) -> None:
         key, due, worker = await shop.once(), shop.time.now(), shop.worker(1)
         [claim] = await claim_late(shop, worker, LateReasons())
         await worker.settling.postpone(
-            [msgspec.structs.replace(shop.again(claim, 5 * SECOND), record=None, waits_for=HOST)]
+            [msgspec.structs.replace(shop.again(claim, 5 * SECOND), record=None, waits_for=Reason.HOST_REST)]
         )
         await shop.executions.cancel(1, key, "not needed")
-        assert await in_history(shop, key) == ([Wait("host", due)], None)
+        assert await in_history(shop, key) == ([Wait("host:rest", due)], None)
 
     play(url, story)
 
@@ -155,7 +157,9 @@ def test_at_most_twenty_waits_are_kept(url: str) -> None:
             await shop.time.advance(3 * SECOND)
             [claim] = await claim_late(shop, worker, LateReasons("place"))
             again = shop.again(claim, SECOND)
-            await worker.settling.postpone([msgspec.structs.replace(again, record=None, waits_for=HOST)])
+            await worker.settling.postpone(
+                [msgspec.structs.replace(again, record=None, waits_for=Reason.HOST_REST)]
+            )
         waits, _ = kept(await shop.live(key))
         assert 20 <= len(waits) <= 21
 

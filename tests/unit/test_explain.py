@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tocsin.domain.explain import SKIP_REASONS, Facts, Step, Surroundings, explain
+from tocsin.domain.explain import HELD, SKIP_REASONS, Facts, Step, Surroundings, explain
 from tocsin.domain.instant import HOUR, MINUTE, SECOND, parse_instant
 from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import Attempt, Verdict
-from tocsin.domain.waits import Held, Wait
+from tocsin.domain.waits import Held, Reason, Wait, kind_of
 
 NOON = parse_instant("2031-05-05T12:00:00Z", "")
 PLAIN: dict[str, Any] = {
@@ -58,8 +58,7 @@ def test_the_planner_gives_no_reason_that_cannot_be_explained() -> None:
         ({"waits_for": "slot", "limit_key": "db"}, "'db'"),
         ({"waits_for": "rate", "limit_key": "mail", "run_at": NOON + 5 * SECOND}, "12:00:05"),
         ({"state": State.CLAIMED, "run_at": NOON + 2 * SECOND}, "starts it in 2s"),
-        ({"waits_for": "version", "run_at": NOON + 5 * SECOND}, "a worker of a newer version"),
-        ({"state": State.CLAIMED}, "about to start"),
+        ({"state": State.CLAIMED}, "has claimed it and has not started it yet"),
         ({"state": State.RUNNING, "started_at": NOON}, "Attempt 1 is running."),
         ({"state": State.RUNNING, "started_at": NOON, "cancel_requested": True}, "asked to stop"),
         ({"state": State.SUCCEEDED, "started_at": NOON + 3000}, "3.0 ms after it was due"),
@@ -81,6 +80,39 @@ def test_the_planner_gives_no_reason_that_cannot_be_explained() -> None:
 )
 def test_where_an_execution_stands_is_told(facts: dict[str, Any], said: str) -> None:
     assert said in words(**facts)
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "known", "said"),
+    [
+        ("host", "host:line", "The line of calls for the host of its target is too long"),
+        ("host", "host:rest", "The host of its target is given a rest after failing"),
+        ("host", "host:name", "The name of its target's host has no answer yet"),
+        ("host", "host:token", "The host that gives tokens for its target is given a rest after failing"),
+        ("host", "slot", "It waits for the host of its target"),
+        ("host", "host:of a newer version", "It waits for the host of its target"),
+        ("version", "version:newer", "It waits for a worker that can read it: a newer version wrote it"),
+        ("version", "version:key", "It waits for a worker that has the key of its secrets"),
+        ("version", None, "It waits for a worker that can use it"),
+        ("task", "task", "Its task put it off"),
+        ("descriptors", "descriptors", "A worker had no file descriptor left for its call"),
+    ],
+)
+def test_what_was_put_off_says_what_is_known_of_why_and_no_more(
+    waits_for: str, known: str | None, said: str
+) -> None:
+    told = steps(waits_for=waits_for, waits=[Wait(known, NOON)] if known else [], run_at=NOON + 5 * SECOND)[
+        -1
+    ]
+    assert (told.kind, told.words) == (waits_for, f"{said}: the next try is at 2031-05-05T12:00:05Z.")
+
+
+def test_no_sentence_about_a_wait_leaves_open_which_of_two_causes_it_was() -> None:
+    kinds = {kind_of(reason) for reason in Reason} - {Reason.SUSPENSION, Reason.QUEUE_PAUSED}
+    assert kinds <= HELD.keys()
+    assert [words for words in HELD.values() if " or " in words] == []
+    for state in (State.CLAIMED, State.QUEUED):
+        assert " or " not in words(NOON + MINUTE, state=state)
 
 
 @pytest.mark.parametrize("cause", ["schedule", "catch_up", "manual", "backfill", "rerun"])
@@ -112,15 +144,26 @@ LATE: dict[str, Any] = {"state": State.SUCCEEDED, "finished_at": NOON + HOUR}
         ("turn", "an earlier execution of the job had the turn (overlap: queue)"),
         ("slot", "no slot of its limit key 'db' was free"),
         ("rate", "the rate of its limit key 'db'"),
-        ("tenant_limit", "its tenant was at its limit"),
-        ("host", "the host of its target"),
-        ("place", "busy with other executions"),
+        ("tenant_limit", "its tenant's limits were used up"),
+        ("tenant_limit:in_flight", "limit of executions in flight was used up"),
+        ("tenant_limit:fires", "limit of fires per second was used up"),
+        ("host", "it waited for the host of its target"),
+        ("host:line", "the line of calls for the host of its target was too long"),
+        ("host:rest", "the host of its target was at rest after failing"),
+        ("host:name", "the name of its target's host had no answer yet"),
+        ("host:token", "the host that gives tokens for its target was at rest after failing"),
+        ("place", "its worker was busy with other executions"),
+        ("place:others", "other workers were running and did not take it"),
         ("descriptors", "no file descriptor left"),
-        ("version", "a newer version wrote it"),
+        ("version", "no worker was there that can use it"),
+        ("version:newer", "a newer version wrote it"),
+        ("version:key", "has the key of its secrets"),
         ("outage", "no worker was running"),
+        ("outage:database", "its worker could not reach the database"),
         ("worker", "vanished before starting it"),
         ("planning", "no scheduler had planned it"),
         ("of a newer version", "it waited (of a newer version)"),
+        ("host:of a newer version", "it waited for the host of its target"),
     ],
 )
 def test_each_wait_is_told_with_its_reason_and_its_length(reason: str, said: str) -> None:
@@ -128,8 +171,8 @@ def test_each_wait_is_told_with_its_reason_and_its_length(reason: str, said: str
         **LATE, overlap="queue", limit_key="db", waits=[Wait(reason, NOON)], run_at=NOON + 5 * SECOND,
         started_at=NOON + 5 * SECOND,
     )  # fmt: skip
-    wait = next(step for step in told if step.kind == reason)
-    assert wait == Step(reason, wait.words, NOON, NOON + 5 * SECOND)
+    wait = next(step for step in told if step.kind == kind_of(reason))
+    assert wait == Step(kind_of(reason), wait.words, NOON, NOON + 5 * SECOND)
     assert said in wait.words
     assert "For 5s" in wait.words
     assert "no cause" not in " ".join(step.words for step in told)

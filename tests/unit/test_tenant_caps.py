@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.domain.instant import SECOND
+from tocsin.domain.waits import Reason
 from tocsin.queue.lanes import Lane, LaneView
 from tocsin.queue.tenant_caps import Rank, TenantCaps
 
@@ -52,6 +53,17 @@ def test_what_is_in_flight_counts_against_the_limit() -> None:
     shares = TenantCaps(rank(1, [1]))
     assert shares.caps([view(1, in_flight=3)], [Claim(), Claim()], SECOND) == {1: 1}  # type: ignore[list-item]
     assert shares.caps([view(1, in_flight=3)], [Claim()] * 5, SECOND) == {1: 0}  # type: ignore[list-item]
+
+
+def test_the_limit_that_leaves_less_is_told() -> None:
+    class Claim:
+        tenant_id = 1
+
+    both = view(1, in_flight=3, fires_per_second=2.0)
+    for held, limit in ((0, Reason.FIRES), (2, Reason.IN_FLIGHT)):
+        shares = TenantCaps(rank(1, [1]))
+        shares.caps([both, view(2, in_flight=1)], [Claim()] * held, 10 * SECOND)  # type: ignore[list-item]
+        assert shares.limits == {1: limit, 2: Reason.IN_FLIGHT}
 
 
 @given(rate=st.integers(1, 500), looks=st.lists(st.integers(1, 2_000_000), min_size=1, max_size=50))

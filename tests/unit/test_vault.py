@@ -14,6 +14,7 @@ from tocsin.domain.outcome import Outcome, Postponed, Verdict
 from tocsin.domain.sealing import SecretBox
 from tocsin.domain.secrets import SecretRef
 from tocsin.domain.target import HttpTarget
+from tocsin.domain.waits import Reason
 from tocsin.store.secrets import SecretStore
 from tocsin.targets.assignment import Assignment
 from tocsin.targets.http.caller import HttpCaller
@@ -53,7 +54,7 @@ def test_a_secret_whose_key_is_not_here_spends_no_attempt(box: SecretBox | None)
     rows, left = Rows(ELSEWHERE.key_id, ELSEWHERE.seal(1, "token", b"s3cret")), []
     with structlog.testing.capture_logs() as logs:
         answer = attempt(rows, box, lambda: left.append(1))
-    assert answer == Postponed(7 * SECOND, "version")
+    assert answer == Postponed(7 * SECOND, Reason.KEY)
     assert left == [1]
     assert [(entry["event"], entry["secret"]) for entry in logs] == [("secrets.left_to_others", "token")]
 

@@ -4,14 +4,15 @@ from tocsin.api.connections import check_connection_of
 from tocsin.api.definitions import check_callable
 from tocsin.api.endpoint import Call, Endpoint
 from tocsin.api.grpc_targets import described
+from tocsin.api.trials import Trial
 from tocsin.api.wire.targets import TargetTrial, TrialAnswer
 from tocsin.domain.errors import Refused
+from tocsin.domain.explain import HELD
 from tocsin.domain.instant import MILLISECOND, SECOND, parse_span
 from tocsin.domain.job import MAX_NAME, check_text
 from tocsin.domain.keys import Scope
+from tocsin.domain.outcome import Outcome, Postponed
 from tocsin.domain.target import MAX_TIMEOUT, check_name_is_there, timeout_of
-
-_NOT_CALLED = "no call was made: the host is at rest after failures, or its name has not resolved yet"
 
 
 async def test(call: Call) -> TrialAnswer:
@@ -26,18 +27,20 @@ async def test(call: Call) -> TrialAnswer:
     timeout = timeout_of(body.target, body.timeout)
     target = await described(body.target, call)
     trial = await call.context.trials.make(call.asker.tenant_id, target, body.name, timeout)
-    outcome = trial.outcome
-    verdict = None if outcome is None else outcome.verdict
+    answer = _answer(trial)
     kind = str(body.target.__struct_config__.tag)
-    call.note(f"target:{kind}", after={"called": outcome is not None, "verdict": verdict})
-    return TrialAnswer(
-        outcome is not None,
-        verdict,
-        _NOT_CALLED if outcome is None else outcome.error,
-        None if outcome is None else outcome.detail,
-        round(trial.took / MILLISECOND, 3),
-        trial.execution,
-    )
+    call.note(f"target:{kind}", after={"called": answer.called, "verdict": answer.verdict})
+    return answer
+
+
+def _answer(trial: Trial) -> TrialAnswer:
+    took = round(trial.took / MILLISECOND, 3)
+    match trial.outcome:
+        case Postponed(_, reason):
+            why = f"no call was made: {HELD[reason]}"
+            return TrialAnswer(False, None, why, None, took, trial.execution)  # noqa: FBT003 - a field's value
+        case Outcome(verdict, error, detail):
+            return TrialAnswer(True, verdict, error, detail, took, trial.execution)  # noqa: FBT003 - the same
 
 
 ENDPOINTS = (

@@ -29,10 +29,10 @@ _AT_ONCE: Final = 32
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """How a trial ended. `outcome` None: no call was made."""
+    """How a trial ended. Postponed: no call was made."""
 
     execution: str
-    outcome: Outcome | None
+    outcome: Outcome | Postponed
     took: Span
 
 
@@ -75,19 +75,22 @@ class Trials:
         return caller
 
 
-async def _outcome(caller: Caller, assignment: Assignment, target: Target, timeout: Span) -> Outcome | None:
-    """What became of one call; None if none could be made in time."""
+async def _outcome(
+    caller: Caller, assignment: Assignment, target: Target, timeout: Span
+) -> Outcome | Postponed:
+    """What became of one call, or why none could be made in time."""
     if isinstance(caller, CallerAtOnce):
         return caller.answer_at_once(target)
     seconds = timeout / SECOND
+    put_off: Postponed | None = None
     try:
         async with asyncio.timeout(seconds):
             while True:
                 outcome = await caller.call(assignment, target, seconds)
-                if not isinstance(outcome, Postponed):
+                if not isinstance(outcome, Postponed) or outcome.wait >= timeout:
                     return outcome
-                if outcome.wait >= timeout:
-                    return None
+                put_off = outcome
                 await asyncio.sleep(outcome.wait / SECOND)
+                put_off = None
     except TimeoutError:
-        return Outcome(Verdict.TIMED_OUT, error=f"no answer within {seconds:g} s")
+        return put_off or Outcome(Verdict.TIMED_OUT, error=f"no answer within {seconds:g} s")

@@ -4,7 +4,7 @@ The story is a list of steps in the order of the execution's life. A step says w
 may have been: lateness that no record covers is told as such.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -12,7 +12,17 @@ import msgspec
 from tocsin.domain.instant import MILLISECOND, SECOND, Instant, format_instant, format_span
 from tocsin.domain.lifecycle import State
 from tocsin.domain.outcome import Attempt, Verdict
-from tocsin.domain.waits import LATE, Held, Reason, Timing, Wait, outside, unexplained, waits_before_start
+from tocsin.domain.waits import (
+    LATE,
+    Held,
+    Reason,
+    Timing,
+    Wait,
+    kind_of,
+    outside,
+    unexplained,
+    waits_before_start,
+)
 
 SKIP_REASONS: Final = {
     "overlap": "an earlier execution of the job was still running, and its overlap policy does not run both",
@@ -31,20 +41,46 @@ _ORIGINS: Final = {
     "backfill": "A backfill of a past range made it.",
     "rerun": "Somebody ran an earlier execution again.",
 }
-_HELD: Final[dict[str, str]] = {
+HELD: Final[Mapping[str, str]] = {
     Reason.TURN: "an earlier execution of the job had the turn (overlap: {overlap})",
     Reason.SLOT: "no slot of its limit key{key} was free",
     Reason.RATE: "the rate of its limit key{key} had no room for it",
-    Reason.TENANT_LIMIT: "its tenant was at its limit of executions in flight or of fires per second",
-    Reason.HOST: "the host of its target had no connection to spare, no known address, or was at rest after failing",
+    Reason.TENANT_LIMIT: "its worker's shares of its tenant's limits were used up",
+    Reason.IN_FLIGHT: "its worker's share of its tenant's limit of executions in flight was used up",
+    Reason.FIRES: "its worker's share of its tenant's limit of fires per second was used up",
+    Reason.HOST: "it waited for the host of its target",
+    Reason.HOST_LINE: "the line of calls for the host of its target was too long",
+    Reason.HOST_REST: "the host of its target was at rest after failing",
+    Reason.HOST_NAME: "the name of its target's host had no answer yet",
+    Reason.HOST_TOKEN: "the host that gives tokens for its target was at rest after failing",
     Reason.TASK: "its task had put it off",
     Reason.DESCRIPTORS: "its worker had no file descriptor left for the call",
-    Reason.PLACE: "the workers were busy with other executions",
-    Reason.VERSION: "no worker was there that can read it: a newer version wrote it",
-    Reason.OUTAGE: "no worker was running, or its worker could not reach the database",
+    Reason.PLACE: "its worker was busy with other executions",
+    Reason.OTHERS: "other workers were running and did not take it",
+    Reason.VERSION: "no worker was there that can use it",
+    Reason.NEWER: "no worker was there that can read it: a newer version wrote it",
+    Reason.KEY: "no worker was there that has the key of its secrets",
+    Reason.OUTAGE: "no worker was running",
+    Reason.DATABASE: "its worker could not reach the database",
     Reason.WORKER: "it was claimed by a worker that vanished before starting it",
     Reason.PLANNING: "no scheduler had planned it",
 }
+"""What a wait was about."""
+
+
+_NEXT: Final[Mapping[str, str]] = {
+    Reason.HOST: "It waits for the host of its target",
+    Reason.HOST_LINE: "The line of calls for the host of its target is too long",
+    Reason.HOST_REST: "The host of its target is given a rest after failing",
+    Reason.HOST_NAME: "The name of its target's host has no answer yet",
+    Reason.HOST_TOKEN: "The host that gives tokens for its target is given a rest after failing",
+    Reason.TASK: "Its task put it off",
+    Reason.DESCRIPTORS: "A worker had no file descriptor left for its call",
+    Reason.VERSION: "It waits for a worker that can use it",
+    Reason.NEWER: "It waits for a worker that can read it: a newer version wrote it",
+    Reason.KEY: "It waits for a worker that has the key of its secrets",
+}
+"""What was put off, before the instant of its next try."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -143,7 +179,7 @@ def _waits(facts: Facts, pauses: Sequence[Held], now: Instant) -> Iterator[Step]
             words = (
                 _paused(pause) if pause and wait.reason == Reason.QUEUE_PAUSED else _held(wait.reason, facts)
             )
-            yield Step(wait.reason, f"For {span} {words}.", wait.since, wait.until)
+            yield Step(kind_of(wait.reason), f"For {span} {words}.", wait.since, wait.until)
     if facts.first_start is not None:
         yield _started(facts, facts.first_start, unexplained(timing, waits, now))
 
@@ -177,7 +213,7 @@ def _started(facts: Facts, first_start: Instant, unexplained_span: int) -> Step:
 
 def _held(reason: str, facts: Facts) -> str:
     """What a wait was about, after 'For 3s'."""
-    words = _HELD.get(reason, f"it waited ({reason})")
+    words = HELD.get(reason) or HELD.get(kind_of(reason), f"it waited ({reason})")
     return words.format(overlap=facts.overlap or "not allowed", key=_key(facts))
 
 
@@ -199,7 +235,7 @@ def _present(facts: Facts, around: Surroundings, now: Instant) -> Iterator[Step]
         if facts.run_at > now:
             words = f"A worker holds it in memory and starts it in {_span(facts.run_at - now)}."
         else:
-            words = "A worker has claimed it and is about to start it, or waits for a free place."
+            words = "A worker has claimed it and has not started it yet."
         yield Step("claimed", words)
     elif facts.state is State.QUEUED:
         yield _queued(facts, around, now)
@@ -207,34 +243,26 @@ def _present(facts: Facts, around: Surroundings, now: Instant) -> Iterator[Step]
 
 def _queued(facts: Facts, around: Surroundings, now: Instant) -> Step:
     since = facts.waits[-1].since if facts.waits_for and facts.waits else None
+    reason = _known(facts)
+    if reason in _NEXT:
+        words = f"{_NEXT[reason]}: the next try is at {format_instant(facts.run_at)}."
+        return Step(kind_of(reason), words, since)
     match facts.waits_for:
-        case Reason.HOST:
-            words = (
-                "The host of its target is given a rest, has no connection to spare, or its name has no answer yet:"
-                f" the next try is at {format_instant(facts.run_at)}."
-            )
-        case Reason.TASK:
-            words = f"Its task put it off: the next try is at {format_instant(facts.run_at)}."
-        case Reason.DESCRIPTORS:
-            words = (
-                "A worker had no file descriptor left for its call."
-                f" The next try is at {format_instant(facts.run_at)}."
-            )
         case Reason.TURN if facts.due_at <= now:
             words = f"It waits for an earlier execution of the job (overlap: {facts.overlap})."
         case Reason.SLOT if facts.due_at <= now:
             words = f"It waits for a free slot: as many executions of limit key {facts.limit_key!r} run as may at once."
         case Reason.RATE if facts.due_at <= now:
             words = f"It waits for its place in the rate of limit key {facts.limit_key!r}: {format_instant(facts.run_at)}."
-        case Reason.VERSION:
-            words = (
-                "It waits for a worker of a newer version, or with another key for secrets: those that had it could not"
-                " read what its job says."
-                f" The next try is at {format_instant(facts.run_at)}."
-            )
         case _:
             return _plainly_queued(facts, around, now)
     return Step(facts.waits_for, words, since)
+
+
+def _known(facts: Facts) -> str:
+    """What it waits for, as exactly as that is known: the last of its waits says more, if it is this one."""
+    last = facts.waits[-1].reason if facts.waits else ""
+    return last if last in _NEXT and kind_of(last) == facts.waits_for else facts.waits_for or ""
 
 
 def _plainly_queued(facts: Facts, around: Surroundings, now: Instant) -> Step:

@@ -10,6 +10,7 @@ import msgspec
 from tocsin.domain.instant import MINUTE, SECOND, Instant, Span
 from tocsin.domain.lifecycle import State
 from tocsin.domain.policy import NETWORK, TIMEOUT, Retry, backoff, is_retried, is_too_old, may_retry
+from tocsin.domain.waits import Reason
 
 _VARYING: Final = re.compile(r"(answered \d{3}\b|exited with \d{1,3}\b)|0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
 """What errors of one kind differ in. The status of an answer and the exit
@@ -44,10 +45,6 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the target said that it is not there any more and will not be again."""
 
 
-HOST: Final = "host"
-"""What a postponed execution waits for: its target's host, which is at rest or busy."""
-VERSION: Final = "version"
-"""What an execution waits for that this version of Tocsin cannot read: a worker that can."""
 _SHORTEST_PAUSE: Final[Span] = SECOND
 _LONGEST_PAUSE: Final[Span] = MINUTE
 SUCCEEDED: Final = Outcome(Verdict.SUCCEEDED)
@@ -58,7 +55,7 @@ class Postponed(msgspec.Struct, frozen=True):
     """No attempt was made: it would have been in vain. Another start follows after `wait`."""
 
     wait: Span
-    waits_for: str = HOST
+    waits_for: Reason
 
 
 def pause_for_newer(due_at: Instant, now: Instant) -> Span:

@@ -19,22 +19,38 @@ LATE: Final[Span] = SECOND
 
 
 class Reason(StrEnum):
-    """What an execution waits for."""
+    """What an execution waits for. Some are of a kind, which stands before a colon (`kind_of`): a row's
+    `waits_for` has the kind alone, its `waits` have what was known beyond that."""
 
     TURN = "turn"  # an earlier execution of its job
     SLOT = "slot"  # a slot of its limit key
     RATE = "rate"  # its place in the rate of its limit key
-    TENANT_LIMIT = "tenant_limit"  # its tenant's in-flight or fires-per-second limit
+    TENANT_LIMIT = "tenant_limit"  # its tenant's limits, now one and now the other
+    IN_FLIGHT = "tenant_limit:in_flight"  # its tenant's limit of executions in flight
+    FIRES = "tenant_limit:fires"  # its tenant's limit of fires per second
     HOST = "host"  # its target's host
+    HOST_LINE = "host:line"  # a connection to it: too many calls stand in line
+    HOST_REST = "host:rest"  # the end of the rest that the host is given after failures
+    HOST_NAME = "host:name"  # the address of the host
+    HOST_TOKEN = "host:token"  # noqa: S105 - the end of the rest that the host of its OAuth2 tokens is given
     TASK = "task"  # what its task waits for
-    PLACE = "place"  # a place on a worker
+    PLACE = "place"  # a place on the worker that starts it
+    OTHERS = "place:others"  # one of the workers that were there before the one that starts it
     DESCRIPTORS = "descriptors"  # a file descriptor on a worker
-    VERSION = "version"  # a worker that can read it
-    OUTAGE = "outage"  # a worker, or the database
+    VERSION = "version"  # a worker that can use it
+    NEWER = "version:newer"  # a worker that can read it: a newer version wrote it
+    KEY = "version:key"  # a worker with the key of its secrets
+    OUTAGE = "outage"  # a worker
+    DATABASE = "outage:database"  # the database, which its worker could not reach
     WORKER = "worker"  # another worker: the one that had claimed it died before it started it
     PLANNING = "planning"  # a scheduler that plans it
     SUSPENSION = "suspension"  # the end of its tenant's suspension
     QUEUE_PAUSED = "queue_paused"  # the end of its queue's pause
+
+
+def kind_of(reason: str) -> str:
+    """What a reason is about in general."""
+    return reason.partition(":")[0]
 
 
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from tocsin.domain.instant import SECOND, Instant
+from tocsin.domain.waits import Reason
 from tocsin.queue.claims import Claim
 from tocsin.queue.lanes import LaneView
 
@@ -65,6 +66,8 @@ class TenantCaps:
         self._in_flight = in_flight
         self._fires_per_second = fires_per_second
         self._flows: dict[int, _Flow] = {}
+        self.limits: dict[int, Reason] = {}
+        """Tenant to which of its limits its cap is from."""
 
     def caps(self, views: Iterable[LaneView], held: Iterable[Claim], now: Instant) -> dict[int, int]:
         """Tenant to how many more executions may be taken. Tenants without limits are not in it."""
@@ -78,6 +81,7 @@ class TenantCaps:
                 if tenant in limited or not flow.full_at(now / SECOND)
             }
         in_flight = Counter(claim.tenant_id for claim in held if claim.tenant_id in limited)
+        self.limits.clear()
         return {tenant: self._cap(view, in_flight[tenant], now) for tenant, view in limited.items()}
 
     def spend(self, claims: Iterable[Claim]) -> None:
@@ -97,16 +101,18 @@ class TenantCaps:
 
     def _cap(self, view: LaneView, in_flight: int, now: Instant) -> int:
         seconds = now / SECOND
-        caps: list[float] = []
+        caps: dict[Reason, float] = {}
         if view.in_flight:
-            caps.append(self._rank.share(view.in_flight, seconds) - in_flight)
+            caps[Reason.IN_FLIGHT] = self._rank.share(view.in_flight, seconds) - in_flight
         if view.fires_per_second:
             rate = self._rank.share(float(view.fires_per_second), seconds)
             flow = self._flows.get(view.lane.tenant_id)
             if flow is None:
                 flow = self._flows[view.lane.tenant_id] = _Flow(min(self._rank.since, seconds))
-            caps.append(flow.fill(rate, seconds))
-        return max(0, int(min(caps)))
+            caps[Reason.FIRES] = flow.fill(rate, seconds)
+        limit = min(caps, key=lambda limit: caps[limit])
+        self.limits[view.lane.tenant_id] = limit
+        return max(0, int(caps[limit]))
 
 
 def _is_limited(view: LaneView) -> bool:

@@ -144,7 +144,7 @@ class Claimer:
             view.lane.tenant_id not in self._lined for view in ready
         )
         if ready and not allotments:
-            self._lateness.blocked(self._caps, ready, now)
+            self._lateness.blocked(self._caps, self._tenant_caps.limits, ready, now)
             # Until the runner has room again, or a tenant that is at its limit.
             return Report(again_at=now + _BLOCKED)
         if not ready:
@@ -169,7 +169,7 @@ class Claimer:
         self._telemetry.claimed.inc(len(claims))
         self._dispatch(claims, now)
         allotted = sum(allotment.take for allotment in allotments)
-        self._lateness.took(claims, self._caps, allotted, now)
+        self._lateness.took(claims, self._caps, self._tenant_caps.limits, allotted, now)
         if len(claims) < allotted:
             self._forget_short(allotments, claims, now)
         if claims and self._gate_crowded(now):

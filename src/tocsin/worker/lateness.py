@@ -60,7 +60,8 @@ class Lateness:
         self._reached_at: Instant = 0
         self._saturated = Episodes()
         self._cut_off = Episodes()
-        self._limited: dict[int, Instant] = {}
+        self._limited: dict[int, tuple[Reason, Instant]] = {}
+        """Tenants at a limit: at which, and since when."""
         self._others: bool | None = None
 
     def learn(self, workers: Sequence[int]) -> None:
@@ -83,26 +84,41 @@ class Lateness:
         """More is ready than there are places for, or all that was ready has been taken."""
         self._saturated.note(now, true=true)
 
-    def blocked(self, caps: Mapping[int, int], ready: Iterable[LaneView], now: Instant) -> None:
+    def blocked(
+        self, caps: Mapping[int, int], limits: Mapping[int, Reason], ready: Iterable[LaneView], now: Instant
+    ) -> None:
         """Something is ready, and nothing could be taken: places are short, or its tenants are at their
         limits."""
-        limited = {tenant for tenant, cap in caps.items() if cap <= 0}
+        limited = {tenant: limits[tenant] for tenant, cap in caps.items() if cap <= 0}
         self.limited(limited, now)
         if any(view.lane.tenant_id not in limited for view in ready):
             self.saturated(now, true=True)
 
-    def took(self, claims: Sequence[Claim], caps: Mapping[int, int], allotted: int, now: Instant) -> None:
+    def took(
+        self,
+        claims: Sequence[Claim],
+        caps: Mapping[int, int],
+        limits: Mapping[int, Reason],
+        allotted: int,
+        now: Instant,
+    ) -> None:
         """This was claimed. A worker that took all it could, and a tenant that did, may have left something
         behind."""
         self.reached(now)
         self.saturated(now, true=len(claims) >= allotted)
         if caps:
             taken = Counter(claim.tenant_id for claim in claims)
-            self.limited((tenant for tenant, cap in caps.items() if taken[tenant] >= cap), now)
+            self.limited(
+                {tenant: limits[tenant] for tenant, cap in caps.items() if taken[tenant] >= cap}, now
+            )
 
-    def limited(self, tenants: Iterable[int], now: Instant) -> None:
-        """These tenants have something ready and are at their limits."""
-        self._limited = {tenant: self._limited.get(tenant, now) for tenant in tenants}
+    def limited(self, limits: Mapping[int, Reason], now: Instant) -> None:
+        """These tenants have something ready and are at these limits of theirs."""
+        self._limited = {tenant: self._still_limited(tenant, limit, now) for tenant, limit in limits.items()}
+
+    def _still_limited(self, tenant_id: int, limit: Reason, now: Instant) -> tuple[Reason, Instant]:
+        before, since = self._limited.get(tenant_id, (limit, now))
+        return (limit if limit is before else Reason.TENANT_LIMIT), since
 
     def why(self, run_at: Instant, now: Instant) -> str | None:
         """What held back an execution that could have run at `run_at` and starts now."""
@@ -110,10 +126,11 @@ class Lateness:
             return None
         covered = {
             Reason.PLACE: self._saturated.overlap(run_at, now),
-            Reason.OUTAGE: self._cut_off.overlap(run_at, now),
+            Reason.DATABASE: self._cut_off.overlap(run_at, now),
         }
-        before = max(0, min(self._began_at or now, now) - run_at)
-        covered[Reason.PLACE if self._others else Reason.OUTAGE] += before
+        if self._others is not None:
+            before = max(0, min(self._began_at or now, now) - run_at)
+            covered[Reason.OTHERS if self._others else Reason.OUTAGE] = before
         reason = max(covered, key=lambda reason: covered[reason])
         return reason if covered[reason] else None
 
@@ -130,7 +147,7 @@ class Lateness:
         return LateReasons(common, tuple(others), tuple(others.values()))
 
     def _of_lane(self, view: LaneView, now: Instant) -> str | None:
-        limited_since = self._limited.get(view.lane.tenant_id)
-        if limited_since is not None and (now - limited_since) * 2 >= now - view.next_run_at:
-            return Reason.TENANT_LIMIT
+        limit, since = self._limited.get(view.lane.tenant_id, (None, now))
+        if limit is not None and (now - since) * 2 >= now - view.next_run_at:
+            return limit
         return self.why(view.next_run_at, now)

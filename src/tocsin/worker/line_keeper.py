@@ -13,7 +13,8 @@ from typing import Final
 
 from tocsin.clock import Clock
 from tocsin.domain.instant import MILLISECOND, Instant
-from tocsin.domain.outcome import HOST, Outcome, Verdict
+from tocsin.domain.outcome import Outcome, Verdict
+from tocsin.domain.waits import Reason
 from tocsin.queue.claims import Claim
 from tocsin.service import Report
 from tocsin.signals import Signal
@@ -111,7 +112,9 @@ class LineKeeper:
             self._give_back(claim, now)
             return
         come_back_at = now + self.lines.wait(host, claim.tenant_id, now)
-        self._settler.put(Settlement(claim, _NOT_CALLED, now, postponed_to=come_back_at, waits_for=HOST))
+        self._settler.put(
+            Settlement(claim, _NOT_CALLED, now, postponed_to=come_back_at, waits_for=Reason.HOST_LINE)
+        )
 
     def _give_back(self, claim: Claim, now: Instant) -> None:
         self._settler.put(Settlement(claim, _NOT_CALLED, now, postponed_to=claim.run_at))

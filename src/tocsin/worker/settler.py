@@ -21,8 +21,9 @@ from tocsin.domain.errors import OwnershipLost, Unavailable
 from tocsin.domain.ids import execution_text
 from tocsin.domain.instant import MILLISECOND, Instant
 from tocsin.domain.lifecycle import State
-from tocsin.domain.outcome import HOST, SUCCEEDED, Outcome, Verdict, class_of
+from tocsin.domain.outcome import SUCCEEDED, Outcome, Verdict, class_of
 from tocsin.domain.settling import Ended, Tried, settle, stopped
+from tocsin.domain.waits import Reason, kind_of
 from tocsin.failpoints import Failpoints
 from tocsin.queue.attempt_log import AttemptLog
 from tocsin.queue.claims import Again, AnyClaim, Claim, Finish
@@ -223,7 +224,7 @@ class Settler:
             lost += await self._settling.finish(
                 [again.stopped for again in await self._settling.postpone(postponed)]
             )
-            self._telemetry.postponed.inc(sum(again.waits_for == HOST for again in postponed))
+            self._telemetry.postponed.inc(sum(_waits_for_host(again) for again in postponed))
         self._count(finishes, retried, lost)
         self._count_attempts(settlements)
         self._tell_attempts(settlements, states, lost)
@@ -321,6 +322,10 @@ def _attempted(settlement: Settlement) -> bool:
     """Whether an attempt was made: not of what never started, was put off, or whose job is gone."""
     never = settlement.ended is not None or settlement.postponed_to is not None
     return not never and settlement.claim.target is not None
+
+
+def _waits_for_host(again: Again) -> bool:
+    return again.waits_for is not None and kind_of(again.waits_for) == Reason.HOST
 
 
 def _kind(route: str) -> str:

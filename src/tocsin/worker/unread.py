@@ -12,7 +12,8 @@ from typing import Final
 
 from tocsin.domain.errors import Unreadable
 from tocsin.domain.instant import MINUTE, Instant, Span
-from tocsin.domain.outcome import VERSION, Outcome, Verdict, pause_for_newer
+from tocsin.domain.outcome import Outcome, Verdict, pause_for_newer
+from tocsin.domain.waits import Reason
 from tocsin.queue.claims import Claim
 from tocsin.queue.lanes import Lane
 from tocsin.store.unread import Unread
@@ -46,7 +47,9 @@ class LeftToOthers:
             if len(self._shy_until) > _MOST_LANES:
                 self._shy_until = {lane: until for lane, until in self._shy_until.items() if until > now}
             self._settler.put(
-                Settlement(claim, _NOT_CALLED, now, postponed_to=_next_try(claim, now), waits_for=VERSION)
+                Settlement(
+                    claim, _NOT_CALLED, now, postponed_to=_next_try(claim, now), waits_for=Reason.NEWER
+                )
             )
 
     def shy_of(self, lane: Lane, now: Instant) -> bool:

@@ -25,7 +25,8 @@ class TrialAnswer(msgspec.Struct, frozen=True):
     """How the call ended."""
 
     called: bool
-    """Whether a call was made; false if its host is at rest, or its name does not resolve in time."""
+    """Whether a call was made; false if it had to be put off, as a worker would put it off. `error` says
+    why."""
     verdict: Verdict | None
     error: str | None
     detail: dict[str, Any] | None

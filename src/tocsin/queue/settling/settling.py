@@ -86,7 +86,7 @@ class Settling:
         """Put executions back whose call never went out. Returns those that are not: lost before, or asked to
         stop."""
         agains = changes_in_lock_order(agains)
-        return await self._again(_POSTPONE, agains, waits_for=[again.waits_for for again in agains])
+        return await self._again(_POSTPONE, agains, reasons=[again.waits_for for again in agains])
 
     async def _again(self, statement: Statement, agains: list[Again], **told: list[Any]) -> list[Again]:
         """A slot is for running; an execution that waits for its next attempt holds none."""
@@ -103,7 +103,7 @@ class Settling:
         claims = in_lock_order(claims)
         times, reasons = [run_at] * len(claims), [None] * len(claims)
         await self._database.fetch(
-            *_POSTPONE.given(cell=self._cell, **keys_of(claims), run_ats=times, waits_for=reasons)
+            *_POSTPONE.given(cell=self._cell, **keys_of(claims), run_ats=times, reasons=reasons)
         )
 
     async def _leave_slots(self, claims: Sequence[AnyClaim]) -> None:

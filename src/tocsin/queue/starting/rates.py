@@ -13,7 +13,6 @@ from tocsin.db.pool import Database, Session
 from tocsin.db.rows import arrays
 from tocsin.db.statements import named
 from tocsin.domain.instant import Instant, parse_span
-from tocsin.domain.outcome import VERSION
 from tocsin.domain.policy import Limit
 from tocsin.domain.waits import Reason
 from tocsin.queue.claims import Claim, without
@@ -68,7 +67,7 @@ class Rates:
 
 def _asks_for_rate(claim: Claim) -> bool:
     """Whether it has yet to get an instant in its key's rate."""
-    return claim.waits_for in (None, VERSION, Reason.TASK) and limit_of(claim).rate is not None
+    return claim.waits_for in (None, Reason.VERSION, Reason.TASK) and limit_of(claim).rate is not None
 
 
 def _gap(limit: Limit) -> int:

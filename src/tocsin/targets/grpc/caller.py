@@ -13,10 +13,11 @@ from tocsin.domain.addresses import TargetUrl
 from tocsin.domain.errors import Refused, Unavailable
 from tocsin.domain.grpc_target import GrpcTarget, descriptors_of, grpc_place, secrets_of_grpc
 from tocsin.domain.instant import SECOND
-from tocsin.domain.outcome import VERSION, Outcome, Postponed, Verdict, pause_for_newer
+from tocsin.domain.outcome import Outcome, Postponed, Verdict, pause_for_newer
 from tocsin.domain.policy import NETWORK
 from tocsin.domain.secrets import Redactor, SecretRef
 from tocsin.domain.template import fill_value
+from tocsin.domain.waits import Reason
 from tocsin.targets.assignment import Assignment
 from tocsin.targets.caller import Host
 from tocsin.targets.filling import Names, NoNames, values_for
@@ -79,7 +80,7 @@ class GrpcCaller:
         host = (assignment.tenant_id, place.host, place.port)
         wait = self._breaker.wait(host, assignment.due_at, self._clock.now())
         if wait is not None:
-            return Postponed(wait)
+            return Postponed(wait, Reason.HOST_REST)
         try:
             outcome = await self._attempt(assignment, target, place, method, timeout)
         except BaseException:
@@ -102,9 +103,9 @@ class GrpcCaller:
         except Refused as error:
             return Outcome(Verdict.REJECTED, error=error.detail)
         except SecretOfOthers:
-            return Postponed(pause_for_newer(assignment.due_at, self._clock.now()), VERSION)
+            return Postponed(pause_for_newer(assignment.due_at, self._clock.now()), Reason.KEY)
         except StillResolving:
-            return Postponed(_NAME_WAIT + round(_NAME_WAIT * random.random()))
+            return Postponed(_NAME_WAIT + round(_NAME_WAIT * random.random()), Reason.HOST_NAME)
         except Unresolved as error:
             return Outcome(Verdict.FAILED, error=str(error), failure=NETWORK)
         except (SecretUnavailable, Unavailable) as error:

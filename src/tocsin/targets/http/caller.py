@@ -20,11 +20,12 @@ from tocsin.domain.addresses import TargetUrl, parse_target_url
 from tocsin.domain.errors import Refused, Unavailable
 from tocsin.domain.http_auth import OAuth2Auth
 from tocsin.domain.instant import SECOND
-from tocsin.domain.outcome import VERSION, Outcome, Postponed, Verdict, pause_for_newer
+from tocsin.domain.outcome import Outcome, Postponed, Verdict, pause_for_newer
 from tocsin.domain.secrets import Redactor
 from tocsin.domain.signature import signature_headers
 from tocsin.domain.target import ClientTls, HttpTarget, body_of, template_parts
 from tocsin.domain.template import fill, fill_value, in_header, in_text, in_url
+from tocsin.domain.waits import Reason
 from tocsin.targets.assignment import Assignment
 from tocsin.targets.caller import Host
 from tocsin.targets.filling import Names, NoNames, values_for
@@ -108,7 +109,7 @@ class HttpCaller:
         host = (assignment.tenant_id, url.host, url.port)
         wait = self._breaker.wait(host, assignment.due_at, self._clock.now())
         if wait is not None:
-            return Postponed(wait)
+            return Postponed(wait, Reason.HOST_REST)
         loop = asyncio.get_running_loop()
         began = loop.time()
         sending = False
@@ -159,9 +160,9 @@ class HttpCaller:
         except (SecretUnavailable, TokenUnavailable) as error:
             return Outcome(Verdict.FAILED, error=error.detail)
         except SecretOfOthers:
-            return Postponed(pause_for_newer(assignment.due_at, self._clock.now()), VERSION)
+            return Postponed(pause_for_newer(assignment.due_at, self._clock.now()), Reason.KEY)
         except TokenHostAtRest as rest:
-            return Postponed(rest.wait)
+            return Postponed(rest.wait, Reason.HOST_TOKEN)
         except Unavailable as error:
             return Outcome(Verdict.FAILED, error=error.detail)
         if not secrets:
@@ -172,7 +173,7 @@ class HttpCaller:
         try:
             answer = await self._client.send(prepared.request)
         except StillResolving:
-            return Postponed(_NAME_WAIT + round(_NAME_WAIT * random.random()))
+            return Postponed(_NAME_WAIT + round(_NAME_WAIT * random.random()), Reason.HOST_NAME)
         except DeliveryFailed as failure:
             return outcome_of_failure(failure, prepared.redactor)
         outcome = outcome_of_answer(target, answer, self._clock.now(), prepared.redactor)

@@ -14,7 +14,8 @@ from tocsin.clock import Clock
 from tocsin.domain.connection import Connection
 from tocsin.domain.errors import Refused, Unavailable, Unreadable
 from tocsin.domain.message_target import MessageTarget, filled_message, parts_of_message
-from tocsin.domain.outcome import VERSION, Outcome, Postponed, Verdict, pause_for_newer
+from tocsin.domain.outcome import Outcome, Postponed, Verdict, pause_for_newer
+from tocsin.domain.waits import Reason
 from tocsin.targets.assignment import Assignment
 from tocsin.targets.caller import Host
 from tocsin.targets.filling import Names, NoNames, values_for
@@ -78,7 +79,7 @@ class MessageCaller:
         place = (assignment.tenant_id, target.connection, 0)
         wait = self._breaker.wait(place, assignment.due_at, self._clock.now())
         if wait is not None:
-            return Postponed(wait)
+            return Postponed(wait, Reason.HOST_REST)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         try:
@@ -109,7 +110,7 @@ class MessageCaller:
             self._check_kind(known.connection, target)
             target = await self._filled(assignment, target)
         except Unreadable:
-            return Postponed(pause_for_newer(assignment.due_at, self._clock.now()), VERSION)
+            return Postponed(pause_for_newer(assignment.due_at, self._clock.now()), Reason.NEWER)
         except Refused as error:
             return Outcome(Verdict.REJECTED, error.detail)
         except Unavailable as error:

@@ -13,7 +13,8 @@ from tocsin.domain.addresses import TargetUrl
 from tocsin.domain.connection import Connection, secrets_of
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import SECOND
-from tocsin.domain.outcome import VERSION, Outcome, Postponed, Verdict
+from tocsin.domain.outcome import Outcome, Postponed, Verdict
+from tocsin.domain.waits import Reason
 from tocsin.targets.descriptors import none_left
 from tocsin.targets.http.client import default_ssl_context, reason_of
 from tocsin.targets.http.client_certificate import ClientCertificates
@@ -54,7 +55,7 @@ class Opening:
         except SecretUnavailable as error:
             raise NotOpened(Outcome(Verdict.FAILED, error.detail)) from None
         except SecretOfOthers:
-            raise NotOpened(Postponed(SECOND, VERSION)) from None
+            raise NotOpened(Postponed(SECOND, Reason.KEY)) from None
         if self._make is None:
             self._make = await asyncio.to_thread(self._load)
         broker = self._make(Access(connection, secrets, tls, self._dialer))

@@ -8,7 +8,7 @@ from typing import Final
 from tocsin.clock import Clock
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import SECOND, format_instant
-from tocsin.domain.outcome import VERSION, Outcome, Postponed, Verdict, pause_for_newer
+from tocsin.domain.outcome import Outcome, Postponed, Verdict, pause_for_newer
 from tocsin.domain.script_target import (
     SCRIPT,
     SCRIPT_MARGIN,
@@ -20,6 +20,7 @@ from tocsin.domain.script_target import (
     stdin_of,
 )
 from tocsin.domain.secrets import Redactor, SecretRef
+from tocsin.domain.waits import Reason
 from tocsin.targets.assignment import Assignment
 from tocsin.targets.caller import Host
 from tocsin.targets.script.outcome import outcome_of
@@ -54,7 +55,7 @@ class ScriptCaller:
         except SecretUnavailable as error:
             return Outcome(Verdict.FAILED, error=error.detail)
         except SecretOfOthers:
-            return Postponed(pause_for_newer(assignment.due_at, self._clock.now()), VERSION)
+            return Postponed(pause_for_newer(assignment.due_at, self._clock.now()), Reason.KEY)
         given = {
             name: secrets[value.secret] if isinstance(value, SecretRef) else value
             for name, value in target.env.items()
