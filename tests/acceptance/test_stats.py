@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.api import InProcessApi, in_process_api
 from tocsin.api import pulse as pulse_module
-from tocsin.api.endpoint import NOBODY, Call
+from tocsin.api.endpoint import NOBODY, ApiCall
 from tocsin.api.events import _still_may
 from tocsin.api.pulse import Beat, Listener, Pulse
 from tocsin.api.request import Request
@@ -378,7 +378,7 @@ def call_of(api: InProcessApi, key: str) -> Any:
         "headers": [(b"authorization", f"Bearer {key}".encode())],
     }
     request = Request(scope, asyncio.Event().wait)
-    return Call(api.context, NOBODY, {}, {}, request.headers, None, request)
+    return ApiCall(api.context, NOBODY, {}, {}, request.headers, None, request)
 
 
 def test_upcoming_fires_of_many_jobs_are_the_soonest(api: InProcessApi) -> None:

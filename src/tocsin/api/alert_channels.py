@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tocsin.api.connections import check_connection_of
 from tocsin.api.definitions import check_callable, new_job
-from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.endpoint import ApiCall, Endpoint
 from tocsin.api.listing import listing
 from tocsin.api.wire import alerts as wire
 from tocsin.api.wire.actions import Nothing
@@ -25,7 +25,7 @@ from tocsin.store.alerts import read_channel
 _FIELDS: Final = AlertChannel.__struct_fields__
 
 
-async def put(call: Call) -> wire.AlertChannelView:
+async def put(call: ApiCall) -> wire.AlertChannelView:
     """Create a channel or replace it."""
     name, channel = call.path["name"], call.body
     check_name(name, "name")
@@ -44,7 +44,7 @@ async def put(call: Call) -> wire.AlertChannelView:
     return _view(row)
 
 
-async def show(call: Call) -> wire.AlertChannelView:
+async def show(call: ApiCall) -> wire.AlertChannelView:
     """One channel."""
     row = await call.context.alerts.channel(call.asker.tenant_id, call.path["name"])
     try:
@@ -53,19 +53,19 @@ async def show(call: Call) -> wire.AlertChannelView:
         raise Unavailable(f"{error.detail}; a newer version wrote it") from None
 
 
-async def list_channels(call: Call) -> wire.AlertChannels:
+async def list_channels(call: ApiCall) -> wire.AlertChannels:
     """All channels."""
     rows = await call.context.alerts.channels(call.asker.tenant_id)
     return listing(wire.AlertChannels, rows, _view, itemgetter("name"))
 
 
-async def delete(call: Call) -> Nothing:
+async def delete(call: ApiCall) -> Nothing:
     """Remove a channel that no rule names."""
     await call.context.alerts.delete_channel(call.asker.tenant_id, call.path["name"])
     return Nothing()
 
 
-async def test(call: Call) -> wire.AlertChannelTest:
+async def test(call: ApiCall) -> wire.AlertChannelTest:
     """Send a test message, by a job like those that tell of alerts."""
     name, now = call.path["name"], call.context.clock.now()
     channel = read_channel(await call.context.alerts.channel(call.asker.tenant_id, name))
@@ -75,7 +75,7 @@ async def test(call: Call) -> wire.AlertChannelTest:
     return wire.AlertChannelTest(job_text(job.id))
 
 
-async def _before(call: Call) -> AlertChannel | None:
+async def _before(call: ApiCall) -> AlertChannel | None:
     try:
         return read_channel(await call.context.alerts.channel(call.asker.tenant_id, call.path["name"]))
     except (NotFound, Unreadable):

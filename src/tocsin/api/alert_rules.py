@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.endpoint import ApiCall, Endpoint
 from tocsin.api.listing import listing
 from tocsin.api.wire import alerts as wire
 from tocsin.api.wire.actions import Nothing
@@ -21,7 +21,7 @@ from tocsin.store.alerts import read_rule
 _FIELDS: Final = AlertRule.__struct_fields__
 
 
-async def put(call: Call) -> wire.AlertRuleView:
+async def put(call: ApiCall) -> wire.AlertRuleView:
     """Create a rule or replace it."""
     name, rule = call.path["name"], call.body
     check_name(name, "name")
@@ -34,7 +34,7 @@ async def put(call: Call) -> wire.AlertRuleView:
     return _view(row)
 
 
-async def show(call: Call) -> wire.AlertRuleView:
+async def show(call: ApiCall) -> wire.AlertRuleView:
     """One rule."""
     row = await call.context.alerts.rule(call.asker.tenant_id, call.path["name"], fleet=call.asker.operator)
     try:
@@ -43,13 +43,13 @@ async def show(call: Call) -> wire.AlertRuleView:
         raise Unavailable(f"{error.detail}; a newer version wrote it") from None
 
 
-async def list_rules(call: Call) -> wire.AlertRules:
+async def list_rules(call: ApiCall) -> wire.AlertRules:
     """All rules."""
     rows = await call.context.alerts.rules(call.asker.tenant_id, fleet=call.asker.operator)
     return listing(wire.AlertRules, rows, _view, itemgetter("name"))
 
 
-async def delete(call: Call) -> Nothing:
+async def delete(call: ApiCall) -> Nothing:
     """Remove a rule, and what it found."""
     before = await _before(call)
     if before is not None and before.scope == "fleet":
@@ -59,7 +59,7 @@ async def delete(call: Call) -> Nothing:
     return Nothing()
 
 
-def _check_operator(call: Call) -> None:
+def _check_operator(call: ApiCall) -> None:
     """A rule of the fleet tells of all tenants, so it is kept where operators are at home."""
     if not call.asker.operator or call.asker.tenant_named:
         raise Refused(
@@ -68,7 +68,7 @@ def _check_operator(call: Call) -> None:
         )
 
 
-async def _before(call: Call) -> AlertRule | None:
+async def _before(call: ApiCall) -> AlertRule | None:
     try:
         row = await call.context.alerts.rule(call.asker.tenant_id, call.path["name"], fleet=True)
         return read_rule(row)

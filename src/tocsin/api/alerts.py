@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tocsin.api.endpoint import LIMIT, Call, Endpoint, Parameter
+from tocsin.api.endpoint import LIMIT, ApiCall, Endpoint, Parameter
 from tocsin.api.listing import listing
 from tocsin.api.wire import alerts as wire
 from tocsin.api.wire.scalars import time_of
@@ -13,7 +13,7 @@ from tocsin.domain.instant import format_instant
 _STATES: Final = ("pending", "firing", "resolved")
 
 
-async def list_alerts(call: Call) -> wire.Alerts:
+async def list_alerts(call: ApiCall) -> wire.Alerts:
     """Alerts, those that fire first."""
     state = call.choice("state", _STATES)
     rows = await call.context.alerts.alerts(

@@ -51,7 +51,7 @@ from tocsin.api import (
 )
 from tocsin.api import secrets as secrets_of_users
 from tocsin.api.context import Context
-from tocsin.api.endpoint import NOBODY, Call, Endpoint, Reply
+from tocsin.api.endpoint import NOBODY, ApiCall, Endpoint, Reply
 from tocsin.api.openapi import openapi_document
 from tocsin.api.outage_log import Outage
 from tocsin.api.problems import problem, problem_of, refused_by_decoder
@@ -162,7 +162,9 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
         trail = None
         if endpoint.changes:
             trail = Trail(context.audit, asker, endpoint, request.id, request.address)
-        call = Call(context, asker, request.parameters, request.query, request.headers, body, request, trail)
+        call = ApiCall(
+            context, asker, request.parameters, request.query, request.headers, body, request, trail
+        )
         with acting_for(asker.tenant_id), patient_for(patience):
             answer = await (endpoint.handler(call) if trail is None else _changing(trail, call))
         return answer if isinstance(answer, Response) else _response(endpoint, answer, standing)
@@ -170,7 +172,7 @@ def _serve(endpoint: Endpoint, context: Context) -> Handle:
     return serve
 
 
-async def _changing(trail: Trail, call: Call) -> Any:
+async def _changing(trail: Trail, call: ApiCall) -> Any:
     """The answer of a handler that changes something. One that failed after a commit does not say that
     nothing was done."""
     with noting_changes() as changes:

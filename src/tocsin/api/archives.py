@@ -3,7 +3,7 @@
 from datetime import date
 from typing import Any, Final
 
-from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter
+from tocsin.api.endpoint import CURSOR, LIMIT, ApiCall, Endpoint, Parameter
 from tocsin.api.listing import listing
 from tocsin.api.wire import archives as wire
 from tocsin.api.wire.pages import CursorNumber, decode_cursor, encode_cursor
@@ -16,7 +16,7 @@ from tocsin.store.archives import ArchiveFilter
 _DAY: Final = {"type": "string", "format": "date"}
 
 
-async def list_archives(call: Call) -> wire.ArchivePage:
+async def list_archives(call: ApiCall) -> wire.ArchivePage:
     """A page, the latest day first."""
     limit = call.limit()
     where = ArchiveFilter(call.choice("table", tuple(TABLES)), _day(call, "from"), _day(call, "to"))
@@ -27,7 +27,7 @@ async def list_archives(call: Call) -> wire.ArchivePage:
     return listing(wire.ArchivePage, rows, _shown, lambda row: str(row["object"]), next_cursor=cursor)
 
 
-def _day(call: Call, name: str) -> date | None:
+def _day(call: ApiCall, name: str) -> date | None:
     text = call.query.get(name)
     if text is None:
         return None

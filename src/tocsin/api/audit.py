@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.api.endpoint import CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter
+from tocsin.api.endpoint import CURSOR, INSTANT, LIMIT, ApiCall, Endpoint, Parameter
 from tocsin.api.listing import listing
 from tocsin.api.wire import audit as wire
 from tocsin.api.wire.pages import CursorInstant, CursorNumber, decode_cursor, encode_cursor
@@ -16,7 +16,7 @@ from tocsin.domain.instant import format_instant
 from tocsin.store.audit import AuditFilter, Place, shown_after, shown_object, stored_object
 
 
-async def list_audit(call: Call) -> wire.AuditPage:
+async def list_audit(call: ApiCall) -> wire.AuditPage:
     """A page, latest first."""
     limit, thing = call.limit(), call.query.get("object")
     where = AuditFilter(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter, Reply
+from tocsin.api.endpoint import CURSOR, LIMIT, ApiCall, Endpoint, Parameter, Reply
 from tocsin.api.jobs import job_id_of, view
 from tocsin.api.listing import listing
 from tocsin.api.repeating import REPEATABLE, carried_out_once
@@ -24,7 +24,7 @@ from tocsin.store.repeats import First, Once
 _STATES: Final = ("running", "completed", "cancelled")
 
 
-async def create(call: Call) -> Any:
+async def create(call: ApiCall) -> Any:
     """Check the range, count its fire times, and set it going unless it is a dry run."""
     if call.body.dry_run:
         return await _create(call, None)
@@ -36,7 +36,7 @@ async def create(call: Call) -> Any:
     return await carried_out_once(call, "backfill", partial(_create, call), again)
 
 
-async def _create(call: Call, once: Once | None) -> Reply:
+async def _create(call: ApiCall, once: Once | None) -> Reply:
     job_id, asked = job_id_of(call), call.body
     job = await view(call, job_id)
     if job.kind != "recurring":
@@ -67,7 +67,7 @@ async def _create(call: Call, once: Once | None) -> Reply:
     return Reply(wire.BackfillAnswer(await _view(call, backfill_id), len(fires), sample))
 
 
-async def of_job(call: Call) -> wire.BackfillPage:
+async def of_job(call: ApiCall) -> wire.BackfillPage:
     """Backfills of a job, newest first."""
     limit, job_id = call.limit(), job_id_of(call)
     before = decode_cursor(call.query.get("cursor"), CursorNumber)
@@ -75,7 +75,7 @@ async def of_job(call: Call) -> wire.BackfillPage:
     return _page(await call.context.backfills.of_job(call.asker.tenant_id, job_id, before, limit), limit)
 
 
-async def of_tenant(call: Call) -> wire.BackfillPage:
+async def of_tenant(call: ApiCall) -> wire.BackfillPage:
     """Backfills of all jobs, newest first."""
     limit, state = call.limit(), call.choice("state", _STATES)
     before = decode_cursor(call.query.get("cursor"), CursorNumber)
@@ -87,12 +87,12 @@ def _page(rows: Sequence[Any], limit: int) -> wire.BackfillPage:
     return listing(wire.BackfillPage, rows, _shown, lambda row: str(row["id"]), next_cursor=cursor)
 
 
-async def show(call: Call) -> wire.Backfill:
+async def show(call: ApiCall) -> wire.Backfill:
     """One backfill and how far it has come."""
     return await _view(call, _backfill_id(call))
 
 
-async def cancel(call: Call) -> wire.Backfill:
+async def cancel(call: ApiCall) -> wire.Backfill:
     """Stop a backfill; what has started goes on."""
     backfill_id = _backfill_id(call)
     await call.context.backfills.cancel(call.asker.tenant_id, backfill_id)
@@ -100,7 +100,7 @@ async def cancel(call: Call) -> wire.Backfill:
     return await _view(call, backfill_id)
 
 
-async def _view(call: Call, backfill_id: int) -> wire.Backfill:
+async def _view(call: ApiCall, backfill_id: int) -> wire.Backfill:
     return _shown(await call.context.backfills.get(call.asker.tenant_id, backfill_id))
 
 
@@ -126,7 +126,7 @@ def _shown(row: Any) -> wire.Backfill:
     )
 
 
-def _backfill_id(call: Call) -> int:
+def _backfill_id(call: ApiCall) -> int:
     text = call.path["backfill_id"]
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise NotFound(f"no backfill {text[:40]!r}")

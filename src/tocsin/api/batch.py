@@ -19,7 +19,7 @@ from tocsin.api.batch_items import AT_A_TIME, MAX_ITEMS, items_of, too_many
 from tocsin.api.batch_keys import BatchKeys
 from tocsin.api.connections import check_connection_of
 from tocsin.api.definitions import check_calendars, new_job, read_definition
-from tocsin.api.endpoint import Call, Endpoint, Parameter, Reply
+from tocsin.api.endpoint import ApiCall, Endpoint, Parameter, Reply
 from tocsin.api.grpc_targets import with_descriptors
 from tocsin.api.problems import Problem, document_of, refused_by_decoder
 from tocsin.api.quota import too_many_jobs
@@ -54,7 +54,7 @@ class BatchAnswer(msgspec.Struct, frozen=True):
     """Whether all of the batch was looked at. If not, nothing after the last item was."""
 
 
-async def create_batch(call: Call) -> Reply:
+async def create_batch(call: ApiCall) -> Reply:
     """Write item by item, or all or none."""
     atomic = call.choice("atomic", ("true", "false")) == "true"
     batch = _Batch(call)
@@ -76,7 +76,7 @@ async def create_batch(call: Call) -> Reply:
     return Reply(answer, 422 if atomic and answer.refused else None, headers)
 
 
-async def _write_as_it_arrives(batch: "_Batch", call: Call) -> None:
+async def _write_as_it_arrives(batch: "_Batch", call: ApiCall) -> None:
     try:
         await _take_in(batch, call, batch.begin_writing)
     finally:
@@ -84,7 +84,9 @@ async def _write_as_it_arrives(batch: "_Batch", call: Call) -> None:
     await batch.write()
 
 
-async def _take_in(batch: "_Batch", call: Call, write: Callable[[], Awaitable[None]] | None = None) -> None:
+async def _take_in(
+    batch: "_Batch", call: ApiCall, write: Callable[[], Awaitable[None]] | None = None
+) -> None:
     async for items in items_of(call.body):
         for raw in items:
             batch.add(raw)
@@ -97,7 +99,7 @@ async def _take_in(batch: "_Batch", call: Call, write: Callable[[], Awaitable[No
 class _Batch:
     """Items on their way: checked, waiting to be written, decided."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: ApiCall) -> None:
         self._call = call
         self._keys = BatchKeys(call)
         self._results: list[BatchItem] = []

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from tocsin.api.endpoint import Call
+from tocsin.api.endpoint import ApiCall
 from tocsin.api.repeating import once_of
 from tocsin.api.wire import jobs as wire
 from tocsin.store.jobs import Keyed, NewJob
@@ -21,7 +21,7 @@ _SEPARATOR = "\x1f"  # which a caller's key cannot have
 class BatchKeys:
     """A key for each item that could be read."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: ApiCall) -> None:
         self._call = call
         self._whole = once_of(msgspec.structs.replace(call, body=None), "batch")
         self._items: dict[int, Once] = {}

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tocsin.api.endpoint import Call, Endpoint, Parameter
+from tocsin.api.endpoint import ApiCall, Endpoint, Parameter
 from tocsin.api.foretold import foretold
 from tocsin.api.jobs import job_id_of
 from tocsin.api.wire import timeline as wire
@@ -51,7 +51,7 @@ class _Counts(msgspec.Struct):
             self.backfilled += number
 
 
-async def calendar(call: Call) -> wire.JobCalendar:
+async def calendar(call: ApiCall) -> wire.JobCalendar:
     """A job's days."""
     context, tenant_id, job_id = call.context, call.asker.tenant_id, job_id_of(call)
     row = await context.jobs.get(tenant_id, job_id)
@@ -145,7 +145,7 @@ def _sum(each: list[_Counts]) -> _Counts:
     return whole
 
 
-def _days(call: Call, zone: ZoneInfo) -> tuple[date, date]:
+def _days(call: ApiCall, zone: ZoneInfo) -> tuple[date, date]:
     today = to_datetime(call.context.clock.now()).astimezone(zone).date()
     begin, end = call.query.get("from"), call.query.get("to")
     last = today + _COMING_DAYS if end is None else parse_date(end, "to")

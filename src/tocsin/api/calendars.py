@@ -4,7 +4,7 @@ from operator import itemgetter
 
 import msgspec
 
-from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.endpoint import ApiCall, Endpoint
 from tocsin.api.listing import listing
 from tocsin.api.wire import calendars as wire
 from tocsin.api.wire.actions import Nothing
@@ -15,7 +15,7 @@ from tocsin.domain.job import check_name
 from tocsin.domain.keys import Scope
 
 
-async def put(call: Call) -> wire.Calendar:
+async def put(call: ApiCall) -> wire.Calendar:
     """Create a calendar or replace its ranges."""
     name = call.path["name"]
     check_name(name, "name")
@@ -25,18 +25,18 @@ async def put(call: Call) -> wire.Calendar:
     return await show(call)
 
 
-async def show(call: Call) -> wire.Calendar:
+async def show(call: ApiCall) -> wire.Calendar:
     """One calendar."""
     return _view(await call.context.calendars.get(call.asker.tenant_id, call.path["name"]))
 
 
-async def list_calendars(call: Call) -> wire.Calendars:
+async def list_calendars(call: ApiCall) -> wire.Calendars:
     """All calendars."""
     rows = await call.context.calendars.list(call.asker.tenant_id)
     return listing(wire.Calendars, rows, _view, itemgetter("name"))
 
 
-async def delete(call: Call) -> Nothing:
+async def delete(call: ApiCall) -> Nothing:
     """Remove a calendar that no job names."""
     before = await _ranges(call)
     await call.context.calendars.delete(call.asker.tenant_id, call.path["name"])
@@ -44,7 +44,7 @@ async def delete(call: Call) -> Nothing:
     return Nothing()
 
 
-async def _ranges(call: Call) -> dict[str, list[CalendarRange]] | None:
+async def _ranges(call: ApiCall) -> dict[str, list[CalendarRange]] | None:
     """The calendar as it is, for the audit log."""
     try:
         return {"ranges": (await show(call)).ranges}

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.endpoint import ApiCall, Endpoint
 from tocsin.api.listing import listing
 from tocsin.api.wire import connections as wire
 from tocsin.api.wire.actions import Nothing
@@ -22,7 +22,7 @@ from tocsin.targets.message.extras import is_installed, missing
 _FIELDS: Final = Connection.__struct_fields__
 
 
-async def create(call: Call) -> wire.ConnectionView:
+async def create(call: ApiCall) -> wire.ConnectionView:
     """A new connection."""
     name, connection = call.body.name, await _checked(call)
     check_name(name, "name")
@@ -31,7 +31,7 @@ async def create(call: Call) -> wire.ConnectionView:
     return _view(row)
 
 
-async def put(call: Call) -> wire.ConnectionView:
+async def put(call: ApiCall) -> wire.ConnectionView:
     """Create a connection or replace it. Workers follow within seconds."""
     name = call.path["name"]
     check_name(name, "name")
@@ -44,7 +44,7 @@ async def put(call: Call) -> wire.ConnectionView:
     return _view(row)
 
 
-async def show(call: Call) -> wire.ConnectionView:
+async def show(call: ApiCall) -> wire.ConnectionView:
     """One connection."""
     row = await call.context.connections.get(call.asker.tenant_id, call.path["name"])
     try:
@@ -53,13 +53,13 @@ async def show(call: Call) -> wire.ConnectionView:
         raise Unavailable(f"{error.detail}; a newer version wrote it") from None
 
 
-async def list_connections(call: Call) -> wire.Connections:
+async def list_connections(call: ApiCall) -> wire.Connections:
     """All connections."""
     rows = await call.context.connections.list(call.asker.tenant_id)
     return listing(wire.Connections, rows, _view, itemgetter("name"))
 
 
-async def delete(call: Call) -> Nothing:
+async def delete(call: ApiCall) -> Nothing:
     """Remove a connection that no job and no alert channel names."""
     before = await _before(call)
     await call.context.connections.delete(call.asker.tenant_id, call.path["name"])
@@ -67,7 +67,7 @@ async def delete(call: Call) -> Nothing:
     return Nothing()
 
 
-async def test(call: Call) -> wire.ConnectionTest:
+async def test(call: ApiCall) -> wire.ConnectionTest:
     """Connect to the broker now, from this process, and leave again. Nothing is sent."""
     row = await call.context.connections.get(call.asker.tenant_id, call.path["name"])
     connection = read_connection(row)
@@ -77,7 +77,7 @@ async def test(call: Call) -> wire.ConnectionTest:
     return wire.ConnectionTest(tried.error is None, tried.took_ms, tried.error)
 
 
-async def check_connection_of(target: Target, call: Call) -> None:
+async def check_connection_of(target: Target, call: ApiCall) -> None:
     """Refuse a target that names a connection that is not there or is of another kind."""
     if not isinstance(target, MessageTarget):
         return
@@ -91,7 +91,7 @@ async def check_connection_of(target: Target, call: Call) -> None:
         raise Refused(words, field="target.connection")
 
 
-async def _checked(call: Call) -> Connection:
+async def _checked(call: ApiCall) -> Connection:
     connection = Connection(**{name: getattr(call.body, name) for name in _FIELDS})
     check_connection(connection)
     check_places(connection, call.context.policy)
@@ -99,13 +99,13 @@ async def _checked(call: Call) -> Connection:
     return connection
 
 
-async def _check_kind(call: Call, kind: str, field: str) -> None:
+async def _check_kind(call: ApiCall, kind: str, field: str) -> None:
     """Refuse a kind that nothing here can call: neither this process nor a live worker has what it takes."""
     if not is_installed(kind) and not await call.context.leases.serves(kind):
         raise Refused(f"this installation cannot call {missing(kind)}", field=field)
 
 
-async def _before(call: Call) -> dict[str, Any] | None:
+async def _before(call: ApiCall) -> dict[str, Any] | None:
     """The connection as it is, for the audit log."""
     try:
         row = await call.context.connections.get(call.asker.tenant_id, call.path["name"])

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.endpoint import ApiCall, Endpoint
 from tocsin.api.jobs import job_id_of, view
 from tocsin.api.pauses import end_of_pause
 from tocsin.api.readable import readable
@@ -19,7 +19,7 @@ from tocsin.domain.policy import Misfire, Policies, check_policies
 from tocsin.store.repeats import First, Once
 
 
-async def cancel(call: Call) -> wire.CancelAnswer:
+async def cancel(call: ApiCall) -> wire.CancelAnswer:
     """End a job: nothing of it starts any more."""
     job_id = job_id_of(call)
     reason = call.reason() or "cancelled by a user"
@@ -30,7 +30,7 @@ async def cancel(call: Call) -> wire.CancelAnswer:
     )
 
 
-async def cancel_queued(call: Call) -> wire.CancelAnswer:
+async def cancel_queued(call: ApiCall) -> wire.CancelAnswer:
     """Call off what has not started; the job goes on."""
     job_id = job_id_of(call)
     reason = call.reason() or "cancelled by a user"
@@ -40,7 +40,7 @@ async def cancel_queued(call: Call) -> wire.CancelAnswer:
     return wire.CancelAnswer(await view(call, job_id), done.cancelled, 0, done.not_retried, dry_run)
 
 
-async def pause(call: Call) -> wire.PauseAnswer:
+async def pause(call: ApiCall) -> wire.PauseAnswer:
     """Hold a job's fires."""
     job_id = job_id_of(call)
     until, dry_run = end_of_pause(call), _dry_run(call)
@@ -50,7 +50,7 @@ async def pause(call: Call) -> wire.PauseAnswer:
     return wire.PauseAnswer(await view(call, job_id), held, dry_run)
 
 
-async def resume(call: Call) -> wire.ResumeAnswer:
+async def resume(call: ApiCall) -> wire.ResumeAnswer:
     """Let a job fire again, or say what that would fire and skip."""
     job_id, now = job_id_of(call), call.context.clock.now()
     dry_run, misfire = _dry_run(call), _misfire(call)
@@ -66,7 +66,7 @@ async def resume(call: Call) -> wire.ResumeAnswer:
     )
 
 
-async def run(call: Call) -> Any:
+async def run(call: ApiCall) -> Any:
     """Fire a job now."""
     tenant_id, now = call.asker.tenant_id, call.context.clock.now()
     beside = call.body is not None and call.body.override_overlap
@@ -79,7 +79,7 @@ async def run(call: Call) -> Any:
     return await carried_out_once(call, "run", act, partial(first_execution, call))
 
 
-async def first_execution(call: Call, first: First) -> Execution:
+async def first_execution(call: ApiCall, first: First) -> Execution:
     """The execution that an earlier request with the same key made."""
     key = ExecutionKey(first.job_id, int(first.answer or 0))
     row = await call.context.executions.get(call.asker.tenant_id, key)
@@ -87,7 +87,7 @@ async def first_execution(call: Call, first: First) -> Execution:
         return execution_view(row)
 
 
-async def skip_next(call: Call) -> Any:
+async def skip_next(call: ApiCall) -> Any:
     """Leave the next fire out."""
     job_id = job_id_of(call)
 
@@ -102,11 +102,11 @@ async def skip_next(call: Call) -> Any:
     return await carried_out_once(call, "skip_next", act, again)
 
 
-def _dry_run(call: Call) -> bool:
+def _dry_run(call: ApiCall) -> bool:
     return call.body is not None and call.body.dry_run
 
 
-def _misfire(call: Call) -> Misfire | None:
+def _misfire(call: ApiCall) -> Misfire | None:
     """The misfire policy for this once, if another than the job's own was asked for."""
     if call.body is None or call.body.misfire is None:
         return None

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tocsin.api.endpoint import Call, Parameter
+from tocsin.api.endpoint import ApiCall, Parameter
 from tocsin.domain.errors import Refused
 
 _DEFAULT: Final = 10_000
@@ -12,7 +12,7 @@ CAP: Final = Parameter(
 )
 
 
-def cap_of(call: Call) -> int:
+def cap_of(call: ApiCall) -> int:
     """How far to count."""
     text = call.query.get("cap", str(_DEFAULT))
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= _MOST):

@@ -5,7 +5,7 @@ To replay or discard many at once is an operation: see `operations`.
 
 from typing import Any
 
-from tocsin.api.endpoint import CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter
+from tocsin.api.endpoint import CURSOR, INSTANT, LIMIT, ApiCall, Endpoint, Parameter
 from tocsin.api.executions import NARROWER, key_of, page, view
 from tocsin.api.wire import dead_letters as wire
 from tocsin.api.wire.actions import Reason
@@ -18,12 +18,12 @@ from tocsin.domain.lifecycle import State
 from tocsin.store.dead_letters import MOST_READ
 
 
-async def list_dead_letters(call: Call) -> ExecutionPage:
+async def list_dead_letters(call: ApiCall) -> ExecutionPage:
     """Executions that failed for good, latest first, with every attempt."""
     return await page(call, State.DEAD, dead_letters=True)
 
 
-async def groups(call: Call) -> wire.ErrorGroups:
+async def groups(call: ApiCall) -> wire.ErrorGroups:
     """Dead letters by kind of error."""
     now = call.context.clock.now()
     until = call.instant("to") or now
@@ -35,7 +35,7 @@ async def groups(call: Call) -> wire.ErrorGroups:
     return wire.ErrorGroups(capped, [_group(row, capped=capped) for row in rows])
 
 
-async def discard(call: Call) -> Execution:
+async def discard(call: ApiCall) -> Execution:
     """Give a dead letter up."""
     key, reason = key_of(call), call.reason()
     await call.context.dead_letters.discard(call.asker.tenant_id, key)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from tocsin.api.connections import check_connection_of
 from tocsin.api.definitions import check_calendars, new_job, read_definition, stored_definition, tell_created
-from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.endpoint import ApiCall, Endpoint
 from tocsin.api.grpc_targets import with_descriptors
 from tocsin.api.listing import listing
 from tocsin.api.problems import document_of
@@ -54,7 +54,7 @@ class _Step(msgspec.Struct, frozen=True):
     definition: Definition | None = None
 
 
-async def declare(call: Call) -> wire.Declared:
+async def declare(call: ApiCall) -> wire.Declared:
     """Compare, and unless something is refused make it so."""
     owner, body, now = _owner(call), call.body, call.context.clock.now()
     known = await call.context.declaring.revision(call.asker.tenant_id, owner)
@@ -88,13 +88,13 @@ async def declare(call: Call) -> wire.Declared:
     return answer
 
 
-async def list_owners(call: Call) -> wire.Owners:
+async def list_owners(call: ApiCall) -> wire.Owners:
     """Who declares jobs."""
     rows = await call.context.declaring.owners(call.asker.tenant_id)
     return listing(wire.Owners, rows, _owner_view, itemgetter("owner"))
 
 
-async def release(call: Call) -> wire.Disowned:
+async def release(call: ApiCall) -> wire.Disowned:
     """Let an owner's jobs be nobody's; they stay as they are."""
     owner = _owner(call)
     released = await call.context.declaring.release(call.asker.tenant_id, owner)
@@ -108,7 +108,7 @@ def _owner_view(row: Any) -> wire.Owner:
     return wire.Owner(row["owner"], row["revision"], row["jobs"], format_instant(row["declared_at"]))
 
 
-def _owner(call: Call) -> str:
+def _owner(call: ApiCall) -> str:
     owner = call.path["owner"]
     if not OWNER.fullmatch(owner):
         raise Refused(
@@ -119,7 +119,7 @@ def _owner(call: Call) -> str:
 
 
 def _answer(
-    call: Call, revision: int | None, jobs: list[wire.DeclaredJob], *, superseded: bool = False
+    call: ApiCall, revision: int | None, jobs: list[wire.DeclaredJob], *, superseded: bool = False
 ) -> wire.Declared:
     counts: Counter[str] = Counter(job.action for job in jobs)
     dry_run = call.body.dry_run
@@ -134,7 +134,7 @@ def _answer(
     )
 
 
-async def _steps(call: Call, owner: str, now: Instant) -> list[_Step]:
+async def _steps(call: ApiCall, owner: str, now: Instant) -> list[_Step]:
     """What each declared job, and each job that is not declared any more, comes to."""
     body: wire.Declaration = call.body
     names = [job.name for job in body.jobs if job.name is not None]
@@ -160,7 +160,7 @@ async def _steps(call: Call, owner: str, now: Instant) -> list[_Step]:
     return steps
 
 
-async def _definition(call: Call, job: JobBody, place: int, as_of: Instant) -> Definition:
+async def _definition(call: ApiCall, job: JobBody, place: int, as_of: Instant) -> Definition:
     """What is declared, checked as of when the job was created: a schedule that has come to its end since
     then is still the one that was declared."""
     if job.name is None:
@@ -173,7 +173,7 @@ async def _definition(call: Call, job: JobBody, place: int, as_of: Instant) -> D
     return await with_descriptors(definition, call)
 
 
-async def _step(call: Call, owner: str, row: Any, definition: Definition, now: Instant) -> _Step:
+async def _step(call: ApiCall, owner: str, row: Any, definition: Definition, now: Instant) -> _Step:
     name, body = definition.name or "", call.body
     if row is None:
         fires = await _fires(call, None, definition.schedule, now)
@@ -207,7 +207,7 @@ async def _step(call: Call, owner: str, row: Any, definition: Definition, now: I
     return _Step(replace(shown, action="changed"), row, definition)
 
 
-async def _not_declared(call: Call, row: Any, now: Instant) -> _Step:
+async def _not_declared(call: ApiCall, row: Any, now: Instant) -> _Step:
     paused = row["state"] == "paused"
     if not call.body.prune:
         return _Step(wire.DeclaredJob(row["name"], "undeclared", job_text(row["id"]), paused=paused), row)
@@ -234,7 +234,7 @@ def _said(definition: Definition) -> dict[str, Any]:
 
 
 async def _fires(
-    call: Call, before: Schedule | None, after: Schedule | None, now: Instant, row: Any = None
+    call: ApiCall, before: Schedule | None, after: Schedule | None, now: Instant, row: Any = None
 ) -> wire.ChangedFires:
     """What becomes of the fires of the next days."""
     until = now + call.body.days * DAY
@@ -258,7 +258,7 @@ async def _fires(
 
 
 async def _coming(
-    call: Call, schedule: Schedule | None, now: Instant, until: Instant, row: Any
+    call: ApiCall, schedule: Schedule | None, now: Instant, until: Instant, row: Any
 ) -> tuple[Sequence[Instant], Instant]:
     """The fires of a schedule, and up to which instant these are all."""
     cursor = None if schedule is None else rule_of(schedule).next_fire(now)
@@ -270,7 +270,7 @@ async def _coming(
 
 
 async def _carry_out(
-    call: Call, round_: Round, steps: Sequence[_Step], now: Instant
+    call: ApiCall, round_: Round, steps: Sequence[_Step], now: Instant
 ) -> list[wire.DeclaredJob]:
     """Do what the steps say. What is refused now, because of a change meanwhile, is told of its job."""
     created = await _create(call, round_, [step for step in steps if step.shown.action == "created"], now)
@@ -293,14 +293,14 @@ async def _carry_out(
     return done
 
 
-async def _admit(call: Call, wanted: int) -> None:
+async def _admit(call: ApiCall, wanted: int) -> None:
     limit = call.asker.limits.pending_jobs
     if await call.context.pending.admit(call.asker.tenant_id, limit, wanted) < wanted:
         raise too_many_jobs(limit or 0)
 
 
 async def _create(
-    call: Call, round_: Round, steps: Sequence[_Step], now: Instant
+    call: ApiCall, round_: Round, steps: Sequence[_Step], now: Instant
 ) -> dict[str, wire.DeclaredJob]:
     if not steps:
         return {}
@@ -321,7 +321,7 @@ async def _create(
     return done
 
 
-def _reason(call: Call) -> str:
+def _reason(call: ApiCall) -> str:
     revision = call.body.revision
     return f"not declared by {call.path['owner']}" + ("" if revision is None else f"@{revision}")
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from tocsin.api.endpoint import Call
+from tocsin.api.endpoint import ApiCall
 from tocsin.api.wire import jobs as wire
 from tocsin.domain import stored_job
 from tocsin.domain.addresses import AddressPolicy, parse_target_url
@@ -28,14 +28,14 @@ from tocsin.store.jobs import NewJob
 _log = structlog.get_logger()
 
 
-def read_definition(new: wire.JobBody, call: Call, now: Instant) -> Definition:
+def read_definition(new: wire.JobBody, call: ApiCall, now: Instant) -> Definition:
     """Check everything that can be checked without the database."""
     definition = wire.definition_of(new, read_schedule(new.schedule, now))
     check_plain_secrets(definition.target)
     return _checked(definition, call, now)
 
 
-def patched(current: Any, patch: wire.JobPatch, call: Call, now: Instant) -> Definition:
+def patched(current: Any, patch: wire.JobPatch, call: ApiCall, now: Instant) -> Definition:
     """A stored job's definition with the fields of a patch in place of its own."""
     known = stored_definition(current)
     given = {
@@ -68,19 +68,19 @@ def stored_definition(row: Any) -> Definition:
     return Definition(schedule, target, *words, tuple(row["tags"]), policies)
 
 
-async def check_calendars(definition: Definition, call: Call) -> None:
+async def check_calendars(definition: Definition, call: ApiCall) -> None:
     """Refuse a definition that names a calendar which is not there."""
     names = definition.schedule.calendars
     await ranges_of(call.context.database, call.asker.tenant_id, names, must_exist=True)
 
 
-def check_callable(target: Target, call: Call) -> None:
+def check_callable(target: Target, call: ApiCall) -> None:
     """Refuse a target that no job could have."""
     check_target(target)
     _check_reach(target, call)
 
 
-def new_job(definition: Definition, call: Call, now: Instant, key: str | None = None) -> NewJob:
+def new_job(definition: Definition, call: ApiCall, now: Instant, key: str | None = None) -> NewJob:
     """A job on its way into the database. Its name, if that is unique, or the idempotency key chooses its
     partition."""
     word = definition.name if definition.name is not None and definition.kind == "recurring" else key
@@ -128,14 +128,14 @@ def as_created(job: NewJob, now: Instant) -> wire.Job:
     )
 
 
-def _checked(definition: Definition, call: Call, now: Instant) -> Definition:
+def _checked(definition: Definition, call: ApiCall, now: Instant) -> Definition:
     check_definition(definition)
     check_interval(call.asker.limits, definition.schedule, now)
     _check_reach(definition.target, call)
     return definition
 
 
-def _check_reach(target: Target, call: Call) -> None:
+def _check_reach(target: Target, call: ApiCall) -> None:
     """Refuse what the tenant or this installation does not call."""
     check_payload(call.asker.limits, target)
     if isinstance(target, HttpTarget):
@@ -163,7 +163,7 @@ def _first_fire(definition: Definition, now: Instant) -> Instant:
     return fire_at
 
 
-def tell_created(call: Call, job: str, kind: str) -> None:
+def tell_created(call: ApiCall, job: str, kind: str) -> None:
     """A line in the log. One-offs are created by the thousand a second, and a line for each would be most of
     the work: theirs is for debugging."""
     tell = _log.info if kind == "recurring" else _log.debug

@@ -55,7 +55,7 @@ NOBODY: Final = Asker(0, "", frozenset())
 """Who asks where no key is needed."""
 
 
-class Call(msgspec.Struct, frozen=True):
+class ApiCall(msgspec.Struct, frozen=True):
     """A checked request on its way to a handler."""
 
     context: "Context"
@@ -137,7 +137,7 @@ BOOLEAN = {"type": "string", "enum": ["true", "false"]}
 INSTANT = {"type": "string", "format": "date-time"}
 """The schema of a parameter that names an instant."""
 
-Handler = Callable[[Call], Awaitable[Any]]
+Handler = Callable[[ApiCall], Awaitable[Any]]
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):

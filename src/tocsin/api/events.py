@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import StreamingResponse
 
-from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.endpoint import ApiCall, Endpoint
 from tocsin.api.operations import operation_view
 from tocsin.api.pulse import Beat, FleetNews, Listener
 from tocsin.domain.errors import Refused, Unavailable, Unreadable
@@ -71,14 +71,14 @@ class LeaseEvent(msgspec.Struct, frozen=True):
     names: dict[str, str]
 
 
-async def events(call: Call) -> StreamingResponse:
+async def events(call: ApiCall) -> StreamingResponse:
     """The stream."""
     listener = call.context.pulse.listen(call.asker.tenant_id, operator=call.asker.operator)
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return StreamingResponse(_stream(call, listener), headers=headers, media_type="text/event-stream")
 
 
-async def _stream(call: Call, listener: Listener) -> AsyncIterator[bytes]:
+async def _stream(call: ApiCall, listener: Listener) -> AsyncIterator[bytes]:
     number = 0
     try:
         yield b"retry: 2000\n\n"
@@ -97,7 +97,7 @@ async def _stream(call: Call, listener: Listener) -> AsyncIterator[bytes]:
         call.context.pulse.leave(listener)
 
 
-async def _still_may(call: Call) -> bool:
+async def _still_may(call: ApiCall) -> bool:
     with contextlib.suppress(Unavailable):
         try:
             await call.context.entrance.admit(call.request, Scope.READ)

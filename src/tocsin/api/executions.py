@@ -6,7 +6,7 @@ from uuid import UUID
 import msgspec
 
 from tocsin.api.counting import CAP, cap_of
-from tocsin.api.endpoint import BOOLEAN, CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter
+from tocsin.api.endpoint import BOOLEAN, CURSOR, INSTANT, LIMIT, ApiCall, Endpoint, Parameter
 from tocsin.api.listing import listing
 from tocsin.api.readable import readable
 from tocsin.api.repeating import REPEATABLE, carried_out_once
@@ -36,13 +36,13 @@ _PATIENCE: Final = 4.5
 _CAUSES: Final = ("schedule", "catch_up", "manual", "backfill", "rerun")
 
 
-async def list_executions(call: Call) -> wire.ExecutionPage:
+async def list_executions(call: ApiCall) -> wire.ExecutionPage:
     """Live ones first, then history."""
     state = call.choice("state", tuple(State))
     return await page(call, State(state) if state else None)
 
 
-async def count_executions(call: Call) -> Count:
+async def count_executions(call: ApiCall) -> Count:
     """How many executions match."""
     state = call.choice("state", tuple(State))
     where = await filter_of(call, State(state) if state else None)
@@ -50,7 +50,7 @@ async def count_executions(call: Call) -> Count:
     return Count(number, capped)
 
 
-async def show(call: Call) -> wire.Execution:
+async def show(call: ApiCall) -> wire.Execution:
     """One execution with its attempts; with `wait`, once it is over or that time has passed."""
     key = key_of(call)
     wait = call.query.get("wait")
@@ -65,7 +65,7 @@ async def show(call: Call) -> wire.Execution:
         return await view(call, key)
 
 
-async def logs(call: Call) -> wire.LogPage:
+async def logs(call: ApiCall) -> wire.LogPage:
     """What its attempts logged, in order."""
     key, limit = key_of(call), call.limit()
     await found(call, key)
@@ -77,7 +77,7 @@ async def logs(call: Call) -> wire.LogPage:
     return listing(wire.LogPage, rows, wire.log_view, lambda row: str(row["seq"]), next_cursor=cursor)
 
 
-async def cancel(call: Call) -> wire.CancelledExecution:
+async def cancel(call: ApiCall) -> wire.CancelledExecution:
     """Call an execution off, or ask it to stop if it is running.
 
     The answer is what the cancelling transaction did. What is read afterwards only adds the end of an
@@ -95,7 +95,7 @@ async def cancel(call: Call) -> wire.CancelledExecution:
         return wire.cancelled_view(done.row, done.answer, ended)
 
 
-async def retry(call: Call) -> Any:
+async def retry(call: ApiCall) -> Any:
     """Give a final execution another round of attempts."""
     key = key_of(call)
 
@@ -110,7 +110,7 @@ async def retry(call: Call) -> Any:
     return await carried_out_once(call, "retry", act, lambda _: view(call, key))
 
 
-async def rerun(call: Call) -> Any:
+async def rerun(call: ApiCall) -> Any:
     """Run a finished execution again, as a new one that remembers where it came from."""
     key, tenant_id = key_of(call), call.asker.tenant_id
 
@@ -129,7 +129,7 @@ async def rerun(call: Call) -> Any:
     return await carried_out_once(call, "rerun", act, again)
 
 
-async def explain_execution(call: Call) -> wire.Explanation:
+async def explain_execution(call: ApiCall) -> wire.Explanation:
     """Why it is where it is."""
     executions, tenant_id = call.context.executions, call.asker.tenant_id
     row = await found(call, key_of(call))
@@ -150,7 +150,7 @@ async def explain_execution(call: Call) -> wire.Explanation:
         return wire.explanation(row, steps, links, names.get(row["job_id"]))
 
 
-async def page(call: Call, state: State | None, *, dead_letters: bool = False) -> wire.ExecutionPage:
+async def page(call: ApiCall, state: State | None, *, dead_letters: bool = False) -> wire.ExecutionPage:
     """A page of executions in a state; of dead letters, those that nobody gave up, with their attempts."""
     limit, where = call.limit(), await filter_of(call, state, kept_only=dead_letters)
     place = decode_cursor(call.query.get("cursor"), wire.ExecutionPlace)
@@ -165,7 +165,7 @@ async def page(call: Call, state: State | None, *, dead_letters: bool = False) -
     return listing(wire.ExecutionPage, rows, view, wire.name_of, next_cursor=cursor)
 
 
-async def filter_of(call: Call, state: State | None, *, kept_only: bool = False) -> ExecutionFilter:
+async def filter_of(call: ApiCall, state: State | None, *, kept_only: bool = False) -> ExecutionFilter:
     """What the listing's parameters narrow it to. What no index knows is searched for in the last week, if no
     range is given."""
     job, lag, node = call.query.get("job"), call.query.get("min_lag"), call.query.get("node")
@@ -194,7 +194,7 @@ async def filter_of(call: Call, state: State | None, *, kept_only: bool = False)
     return where
 
 
-async def _jobs_named(call: Call) -> tuple[UUID, ...] | None:
+async def _jobs_named(call: ApiCall) -> tuple[UUID, ...] | None:
     """The jobs that a part of a name, or tags, mean; None if neither was given."""
     name, tags = call.query.get("job_name"), call.words("tag")
     if name is None and not tags:
@@ -216,7 +216,7 @@ def _node_id(text: str) -> int:
     return int(text)
 
 
-async def _row_now(call: Call, key: ExecutionKey) -> Any:
+async def _row_now(call: ApiCall, key: ExecutionKey) -> Any:
     """The execution as it is by now; None if that cannot be told, which is no reason to deny what was
     done."""
     try:
@@ -225,7 +225,7 @@ async def _row_now(call: Call, key: ExecutionKey) -> Any:
         return None
 
 
-async def view(call: Call, key: ExecutionKey) -> wire.Execution:
+async def view(call: ApiCall, key: ExecutionKey) -> wire.Execution:
     """An execution with its attempts, as it stands now."""
     row = await found(call, key)
     names = await call.context.jobs.names(call.asker.tenant_id, {key.job_id})
@@ -236,7 +236,7 @@ async def view(call: Call, key: ExecutionKey) -> wire.Execution:
         return wire.execution_view(row, names.get(key.job_id), attempts=True, result=result)
 
 
-async def found(call: Call, key: ExecutionKey) -> Any:
+async def found(call: ApiCall, key: ExecutionKey) -> Any:
     """An execution, in the database or in the archive."""
     tenant_id, archived = call.asker.tenant_id, call.context.archived
     try:
@@ -248,14 +248,14 @@ async def found(call: Call, key: ExecutionKey) -> Any:
         return row
 
 
-async def _refuse_archived(call: Call, key: ExecutionKey, done: str) -> None:
+async def _refuse_archived(call: ApiCall, key: ExecutionKey, done: str) -> None:
     """An execution that left the database can be seen, and nothing else."""
     archived = call.context.archived
     if archived is not None and await archived.get(call.asker.tenant_id, key) is not None:
         raise Conflict(f"an archived execution cannot be {done}; it can be run again as a new one")
 
 
-def key_of(call: Call) -> ExecutionKey:
+def key_of(call: ApiCall) -> ExecutionKey:
     """The execution in the path."""
     return parse_execution_text(call.path["execution_id"])
 

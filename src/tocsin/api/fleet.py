@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.endpoint import ApiCall, Endpoint
 from tocsin.api.loads import load_of
 from tocsin.api.wire import fleet as wire
 from tocsin.api.wire.scalars import time_of
@@ -12,7 +12,7 @@ from tocsin.domain.instant import format_instant
 from tocsin.domain.keys import Scope
 
 
-async def shards(call: Call) -> wire.Shards:
+async def shards(call: ApiCall) -> wire.Shards:
     """Who leases what."""
     return wire.Shards(
         [
@@ -22,7 +22,7 @@ async def shards(call: Call) -> wire.Shards:
     )
 
 
-async def nodes(call: Call) -> wire.Nodes:
+async def nodes(call: ApiCall) -> wire.Nodes:
     """Every process that was seen lately."""
     return wire.Nodes(
         [

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from tocsin.api.context import Context
-from tocsin.api.endpoint import INSTANT, Call, Endpoint, Parameter
+from tocsin.api.endpoint import INSTANT, ApiCall, Endpoint, Parameter
 from tocsin.api.loads import load_of as node_load
 from tocsin.api.wire import forecast as wire
 from tocsin.api.wire.scalars import time_of
@@ -28,7 +28,7 @@ _MINUTES: Final = DAY // MINUTE
 _FRESH_S: Final = 60.0
 
 
-async def show(call: Call) -> wire.Forecast:
+async def show(call: ApiCall) -> wire.Forecast:
     """The load to come."""
     context, asker, now = call.context, call.asker, call.context.clock.now()
     begin = _or(call.instant("from"), now)
@@ -68,7 +68,7 @@ async def show(call: Call) -> wire.Forecast:
     )
 
 
-async def fit(call: Call) -> wire.Fit:
+async def fit(call: ApiCall) -> wire.Fit:
     """How a schedule would fit into the coming day."""
     now = call.context.clock.now()
     schedule = read_schedule(call.body.schedule, now)
@@ -131,7 +131,7 @@ async def _load(context: Context, tenant_id: int, since: Instant, minutes: int, 
     return load
 
 
-async def _capacity(call: Call) -> int:
+async def _capacity(call: ApiCall) -> int:
     nodes = await call.context.leases.nodes()
     return sum(node_load(node["stats"]).capacity or 0 for node in nodes if node["alive"])
 

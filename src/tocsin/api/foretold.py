@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from tocsin.api.endpoint import Call
+from tocsin.api.endpoint import ApiCall
 from tocsin.domain.errors import Refused
 from tocsin.domain.expected import expected
 from tocsin.domain.instant import Instant
@@ -21,7 +21,7 @@ class Foretold(msgspec.Struct, frozen=True):
     until: Instant
 
 
-async def foretold(call: Call, rows: Sequence[Any], until: Instant, most: int) -> dict[UUID, Foretold]:
+async def foretold(call: ApiCall, rows: Sequence[Any], until: Instant, most: int) -> dict[UUID, Foretold]:
     """The coming fires of active recurring jobs, `most` of each; none of others."""
     found = {row["id"]: Foretold([], until) for row in rows}
     for row in rows:
@@ -33,7 +33,7 @@ async def foretold(call: Call, rows: Sequence[Any], until: Instant, most: int) -
     return found
 
 
-async def _of_job(call: Call, row: Any, until: Instant, most: int) -> Foretold:
+async def _of_job(call: ApiCall, row: Any, until: Instant, most: int) -> Foretold:
     schedule = read_schedule(row["schedule"])
     calendars = await ranges_of(
         call.context.database, call.asker.tenant_id, schedule.calendars, must_exist=False

@@ -4,7 +4,7 @@ import base64
 
 from msgspec.structs import replace
 
-from tocsin.api.endpoint import Call
+from tocsin.api.endpoint import ApiCall
 from tocsin.domain.errors import Refused
 from tocsin.domain.grpc_target import MAX_DESCRIPTORS, GrpcTarget
 from tocsin.domain.job import Definition
@@ -12,14 +12,14 @@ from tocsin.domain.target import Target
 from tocsin.targets.grpc.extras import MISSING
 
 
-async def with_descriptors(definition: Definition, call: Call) -> Definition:
+async def with_descriptors(definition: Definition, call: ApiCall) -> Definition:
     """The definition, with the descriptors that its target needs. Asks the server if they were not given."""
     if not isinstance(definition.target, GrpcTarget):
         return definition
     return replace(definition, target=await described(definition.target, call))
 
 
-async def described(target: Target, call: Call) -> Target:
+async def described(target: Target, call: ApiCall) -> Target:
     """The target as it is called."""
     if not isinstance(target, GrpcTarget):
         return target

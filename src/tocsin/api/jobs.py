@@ -18,7 +18,7 @@ from tocsin.api.definitions import (
     stored_definition,
     tell_created,
 )
-from tocsin.api.endpoint import BOOLEAN, CURSOR, INSTANT, LIMIT, Call, Endpoint, Parameter, Reply
+from tocsin.api.endpoint import BOOLEAN, CURSOR, INSTANT, LIMIT, ApiCall, Endpoint, Parameter, Reply
 from tocsin.api.forecast import note_of_peak
 from tocsin.api.grpc_targets import with_descriptors
 from tocsin.api.listing import listing
@@ -50,7 +50,7 @@ Recent: TypeAlias = defaultdict[UUID, list[Any]]
 """The rows of jobs' last outcomes."""
 
 
-async def create(call: Call) -> Reply:
+async def create(call: ApiCall) -> Reply:
     """Check everything, then write once."""
     context, now = call.context, call.context.clock.now()
     key = _idempotency_key(call)
@@ -90,7 +90,7 @@ async def create(call: Call) -> Reply:
     return _tagged(answer)
 
 
-async def _noted(call: Call, answer: wire.Job, now: Instant) -> wire.Job:
+async def _noted(call: ApiCall, answer: wire.Job, now: Instant) -> wire.Job:
     """With a note if it joins a peak, unless there is something else to say."""
     if answer.note is not None:
         return answer
@@ -98,7 +98,7 @@ async def _noted(call: Call, answer: wire.Job, now: Instant) -> wire.Job:
     return msgspec.structs.replace(answer, note=peak)
 
 
-def _trace(call: Call, job: NewJob, tracing: Tracing, began: Instant) -> None:
+def _trace(call: ApiCall, job: NewJob, tracing: Tracing, began: Instant) -> None:
     """The creation as a part of the caller's trace. A one-off's execution is known already."""
     once = job.definition.kind == "once"
     execution = execution_text(ExecutionKey(job.id, job.fire_at)) if once else None
@@ -107,7 +107,7 @@ def _trace(call: Call, job: NewJob, tracing: Tracing, began: Instant) -> None:
     )
 
 
-async def list_jobs(call: Call) -> wire.JobPage:
+async def list_jobs(call: ApiCall) -> wire.JobPage:
     """A page of jobs."""
     rows, cursor = await page_of_jobs(call, call.limit())
     recent: Recent | None = None
@@ -121,7 +121,7 @@ async def list_jobs(call: Call) -> wire.JobPage:
     return listing(wire.JobPage, rows, view_of, lambda row: job_text(row["id"]), next_cursor=cursor)
 
 
-async def page_of_jobs(call: Call, limit: int) -> tuple[list[Any], str | None]:
+async def page_of_jobs(call: ApiCall, limit: int) -> tuple[list[Any], str | None]:
     """The rows of a page as its parameters ask for it, and where the next one begins."""
     sort = call.choice("sort", SORTS) or "created"
     place = decode_cursor(call.query.get("cursor"), wire.JobListPlace)
@@ -134,13 +134,13 @@ async def page_of_jobs(call: Call, limit: int) -> tuple[list[Any], str | None]:
     return page.rows, None if place is None else encode_cursor((sort, place.id, place.name, place.at))
 
 
-async def count_jobs(call: Call) -> Count:
+async def count_jobs(call: ApiCall) -> Count:
     """How many jobs match."""
     number, capped = await call.context.job_listing.count(call.asker.tenant_id, filter_of(call), cap_of(call))
     return Count(number, capped)
 
 
-def filter_of(call: Call) -> JobFilter:
+def filter_of(call: ApiCall) -> JobFilter:
     """What the listing's parameters narrow it to."""
     overdue = call.choice("overdue", ("true", "false")) == "true"
     return JobFilter(
@@ -159,7 +159,7 @@ def filter_of(call: Call) -> JobFilter:
     )
 
 
-async def _recent(call: Call, ids: list[UUID]) -> Recent:
+async def _recent(call: ApiCall, ids: list[UUID]) -> Recent:
     """The last outcomes of a page of jobs, read in one statement."""
     found: Recent = defaultdict(list)
     for row in await call.context.executions.recent(call.asker.tenant_id, ids, _RECENT):
@@ -167,7 +167,7 @@ async def _recent(call: Call, ids: list[UUID]) -> Recent:
     return found
 
 
-async def show(call: Call) -> Reply:
+async def show(call: ApiCall) -> Reply:
     """One job."""
     job_id = job_id_of(call)
     shown = await view(call, job_id)
@@ -178,7 +178,7 @@ async def show(call: Call) -> Reply:
     return _tagged(shown)
 
 
-async def show_by_name(call: Call) -> Reply:
+async def show_by_name(call: ApiCall) -> Reply:
     """The recurring job of a name."""
     name = call.path["name"]
     job_id = await call.context.jobs.by_name(call.asker.tenant_id, name)
@@ -187,7 +187,7 @@ async def show_by_name(call: Call) -> Reply:
     return _tagged(await view(call, job_id))
 
 
-async def update(call: Call) -> Reply:
+async def update(call: ApiCall) -> Reply:
     """Change some fields. Without If-Match the change is applied to whatever is there."""
     job_id, expected = job_id_of(call), _expected_version(call)
     for last in (False,) * (_TRIES - 1) + (True,):
@@ -204,7 +204,7 @@ async def update(call: Call) -> Reply:
     return _tagged(await view(call, job_id))
 
 
-async def put_by_name(call: Call) -> Reply:
+async def put_by_name(call: ApiCall) -> Reply:
     """Create the recurring job of a name, or make it what the body says: for declarative clients."""
     name = call.path["name"]
     check_text(name, "name", MAX_NAME)
@@ -239,7 +239,7 @@ async def put_by_name(call: Call) -> Reply:
     raise Conflict("others keep changing this job; try again")
 
 
-async def delete(call: Call) -> CancelAnswer:
+async def delete(call: ApiCall) -> CancelAnswer:
     """Remove a job; its history stays."""
     dry_run = call.choice("dry_run", ("true", "false")) == "true"
     if dry_run:
@@ -248,7 +248,7 @@ async def delete(call: Call) -> CancelAnswer:
     return CancelAnswer(None, done.cancelled, done.asked_to_stop, done.not_retried, dry_run)
 
 
-async def executions(call: Call) -> ExecutionPage:
+async def executions(call: ApiCall) -> ExecutionPage:
     """Executions of one job, latest first."""
     limit, job_id = call.limit(), job_id_of(call)
     before = decode_cursor(call.query.get("cursor"), JobExecutionPlace)
@@ -265,19 +265,19 @@ async def executions(call: Call) -> ExecutionPage:
     return listing(ExecutionPage, rows, view_of, name_of, next_cursor=cursor)
 
 
-async def view(call: Call, job_id: UUID) -> wire.Job:
+async def view(call: ApiCall, job_id: UUID) -> wire.Job:
     """A job as it stands now."""
     row = await call.context.jobs.get(call.asker.tenant_id, job_id)
     with readable(call, "job"):
         return wire.job_view(row)
 
 
-def job_id_of(call: Call) -> UUID:
+def job_id_of(call: ApiCall) -> UUID:
     """The job in the path."""
     return parse_job_text(call.path["job_id"])
 
 
-async def admit(call: Call, wanted: int = 1) -> int:
+async def admit(call: ApiCall, wanted: int = 1) -> int:
     """How many new jobs the tenant may have; refused if none."""
     limit = call.asker.limits.pending_jobs
     admitted = await call.context.pending.admit(call.asker.tenant_id, limit, wanted)
@@ -286,7 +286,7 @@ async def admit(call: Call, wanted: int = 1) -> int:
     return admitted
 
 
-async def _replace(call: Call, job_id: UUID, definition: Definition, version: int | None) -> None:
+async def _replace(call: ApiCall, job_id: UUID, definition: Definition, version: int | None) -> None:
     await check_calendars(definition, call)
     await check_connection_of(definition.target, call)
     definition = await with_descriptors(definition, call)
@@ -304,7 +304,7 @@ def _repeated(first: str) -> Reply:
     return Reply(job, headers={"etag": f'"{job.version}"', "idempotent-replayed": "true"})
 
 
-def _expected_version(call: Call) -> int | None:
+def _expected_version(call: ApiCall) -> int | None:
     """The version in If-Match. Anything that is not a version of ours matches nothing."""
     text = call.headers.get("if-match")
     if text is None or text.strip() == "*":
@@ -313,7 +313,7 @@ def _expected_version(call: Call) -> int | None:
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else -1
 
 
-def _idempotency_key(call: Call) -> str | None:
+def _idempotency_key(call: ApiCall) -> str | None:
     header, field = call.headers.get("idempotency-key"), call.body.idempotency_key
     if header is not None and field is not None and header != field:
         raise Refused("the header Idempotency-Key has another key", field="idempotency_key")

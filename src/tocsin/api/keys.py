@@ -7,7 +7,7 @@ The text of a key is in the answer that makes it, and nowhere else. An operator 
 from operator import itemgetter
 from typing import Any
 
-from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint
+from tocsin.api.endpoint import CURSOR, LIMIT, ApiCall, Endpoint
 from tocsin.api.listing import listing
 from tocsin.api.tenants import origin_of
 from tocsin.api.wire import keys as wire
@@ -23,7 +23,7 @@ from tocsin.store.keys import NewKey
 _LONGEST_OVERLAP = 30 * DAY
 
 
-async def create(call: Call) -> wire.FreshKey:
+async def create(call: ApiCall) -> wire.FreshKey:
     """A new key."""
     body: wire.NewKey = call.body
     check_text(body.name, "name", MAX_NAME)
@@ -38,7 +38,7 @@ async def create(call: Call) -> wire.FreshKey:
     return wire.FreshKey(_shown(await call.context.keys.create(new, origin_of(call))), text)
 
 
-async def list_keys(call: Call) -> wire.KeyPage:
+async def list_keys(call: ApiCall) -> wire.KeyPage:
     """A page of keys, by id."""
     limit = call.limit()
     after = decode_cursor(call.query.get("cursor"), str)
@@ -47,12 +47,12 @@ async def list_keys(call: Call) -> wire.KeyPage:
     return listing(wire.KeyPage, rows, _shown, itemgetter("id"), next_cursor=cursor)
 
 
-async def show(call: Call) -> wire.Key:
+async def show(call: ApiCall) -> wire.Key:
     """One key, without its secret."""
     return _shown(await call.context.keys.get(call.path["key_id"], call.asker.only_tenant))
 
 
-async def rotate(call: Call) -> wire.FreshKey:
+async def rotate(call: ApiCall) -> wire.FreshKey:
     """A new key in the place of an old one, which stays valid for a while."""
     overlap = parse_span(call.body.overlap if call.body is not None else "1d", "overlap")
     if overlap > _LONGEST_OVERLAP:
@@ -65,7 +65,7 @@ async def rotate(call: Call) -> wire.FreshKey:
     return wire.FreshKey(_shown(row), text)
 
 
-async def revoke(call: Call) -> wire.Key:
+async def revoke(call: ApiCall) -> wire.Key:
     """End a key now."""
     key_id = call.path["key_id"]
     if key_id == call.asker.key_id:
@@ -75,7 +75,7 @@ async def revoke(call: Call) -> wire.Key:
     return _shown(row)
 
 
-def _expiry(call: Call, body: wire.NewKey) -> Instant | None:
+def _expiry(call: ApiCall, body: wire.NewKey) -> Instant | None:
     now = call.context.clock.now()
     if body.expires_in is not None and body.expires_at is not None:
         raise Refused("give expires_at or expires_in, not both", field="expires_in")

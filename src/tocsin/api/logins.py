@@ -3,7 +3,7 @@
 from operator import itemgetter
 from typing import Any
 
-from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.endpoint import ApiCall, Endpoint
 from tocsin.api.listing import listing
 from tocsin.api.tenants import origin_of
 from tocsin.api.wire import logins as wire
@@ -15,27 +15,27 @@ from tocsin.domain.tenant import Tenant
 from tocsin.store.tenants import tenant_of
 
 
-async def bind(call: Call) -> wire.BoundLogin:
+async def bind(call: ApiCall) -> wire.BoundLogin:
     """Let a login enqueue for a tenant."""
     tenant = await _tenant(call)
     row = await call.context.logins.bind(tenant, _login(call), origin_of(call))
     return _shown(tenant, row)
 
 
-async def list_logins(call: Call) -> wire.BoundLogins:
+async def list_logins(call: ApiCall) -> wire.BoundLogins:
     """The logins of a tenant."""
     tenant = await _tenant(call)
     rows = await call.context.logins.list(tenant)
     return listing(wire.BoundLogins, rows, lambda row: _shown(tenant, row), itemgetter("login"))
 
 
-async def unbind(call: Call) -> Nothing:
+async def unbind(call: ApiCall) -> Nothing:
     """Take a login's right to enqueue."""
     await call.context.logins.unbind(await _tenant(call), _login(call), origin_of(call))
     return Nothing()
 
 
-def _login(call: Call) -> str:
+def _login(call: ApiCall) -> str:
     """The login that the path names. PostgreSQL fails on a name that is too long."""
     login = call.path["login"]
     if not 1 <= len(login.encode()) <= wire.MAX_LOGIN or not login.isprintable():
@@ -43,7 +43,7 @@ def _login(call: Call) -> str:
     return login
 
 
-async def _tenant(call: Call) -> Tenant:
+async def _tenant(call: ApiCall) -> Tenant:
     return tenant_of(await call.context.tenants.get(call.path["tenant"]))
 
 

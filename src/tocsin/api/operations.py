@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint, Parameter, Reply
+from tocsin.api.endpoint import CURSOR, LIMIT, ApiCall, Endpoint, Parameter, Reply
 from tocsin.api.listing import listing
 from tocsin.api.repeating import REPEATABLE, carried_out_once
 from tocsin.api.selecting import selection_of
@@ -41,7 +41,7 @@ from tocsin.store.repeats import First, Once
 _STATES: Final = ("running", "paused", "completed", "cancelled")
 
 
-async def create(call: Call) -> Any:
+async def create(call: ApiCall) -> Any:
     """Check it, fix what it acts on, and set it going unless it is a dry run."""
     new = _checked(call)
     if call.body.dry_run:
@@ -59,7 +59,7 @@ async def create(call: Call) -> Any:
     return await carried_out_once(call, "operation", act, again)
 
 
-async def list_operations(call: Call) -> wire.OperationPage:
+async def list_operations(call: ApiCall) -> wire.OperationPage:
     """A page, newest first."""
     limit, state = call.limit(), call.choice("state", _STATES)
     before = decode_cursor(call.query.get("cursor"), CursorNumber)
@@ -68,33 +68,33 @@ async def list_operations(call: Call) -> wire.OperationPage:
     return listing(wire.OperationPage, rows, operation_view, lambda row: str(row["id"]), next_cursor=cursor)
 
 
-async def show(call: Call) -> wire.Operation:
+async def show(call: ApiCall) -> wire.Operation:
     """One operation and how far it has come."""
     return await _shown(call, _operation_id(call))
 
 
-async def pause(call: Call) -> wire.Operation:
+async def pause(call: ApiCall) -> wire.Operation:
     """Hold an operation."""
     operation_id = _operation_id(call)
     await call.context.operations.pause(call.asker.tenant_id, operation_id, call.reason(), origin_of(call))
     return await _shown(call, operation_id)
 
 
-async def resume(call: Call) -> wire.Operation:
+async def resume(call: ApiCall) -> wire.Operation:
     """Let an operation go on."""
     operation_id = _operation_id(call)
     await call.context.operations.resume(call.asker.tenant_id, operation_id, origin_of(call))
     return await _shown(call, operation_id)
 
 
-async def cancel(call: Call) -> wire.Operation:
+async def cancel(call: ApiCall) -> wire.Operation:
     """Stop an operation for good."""
     operation_id = _operation_id(call)
     await call.context.operations.cancel(call.asker.tenant_id, operation_id, call.reason(), origin_of(call))
     return await _shown(call, operation_id)
 
 
-def _checked(call: Call) -> NewOperation:
+def _checked(call: ApiCall) -> NewOperation:
     asked: wire.NewOperation = call.body
     if asked.do not in POSSIBLE[asked.of]:
         possible = ", ".join(POSSIBLE[asked.of])
@@ -126,7 +126,7 @@ def _brake(asked: wire.Brake | None) -> StopAt | None:
     return StopAt(asked.share, asked.of)
 
 
-async def _answer(call: Call, operation_id: int) -> wire.OperationAnswer:
+async def _answer(call: ApiCall, operation_id: int) -> wire.OperationAnswer:
     shown = await _shown(call, operation_id)
     return wire.OperationAnswer(
         operation=shown,
@@ -138,7 +138,7 @@ async def _answer(call: Call, operation_id: int) -> wire.OperationAnswer:
     )
 
 
-async def _shown(call: Call, operation_id: int) -> wire.Operation:
+async def _shown(call: ApiCall, operation_id: int) -> wire.Operation:
     return operation_view(await call.context.operations.get(call.asker.tenant_id, operation_id))
 
 
@@ -210,7 +210,7 @@ def operation_view(row: Any) -> wire.Operation:
     )
 
 
-def _operation_id(call: Call) -> int:
+def _operation_id(call: ApiCall) -> int:
     text = call.path["operation_id"]
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise NotFound(f"no operation {text[:40]!r}")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tocsin.api.endpoint import Call, Endpoint, Parameter
+from tocsin.api.endpoint import ApiCall, Endpoint, Parameter
 from tocsin.api.pauses import end_of_pause
 from tocsin.api.tenants import origin_of
 from tocsin.api.wire import queues as wire
@@ -78,7 +78,7 @@ class _View(msgspec.Struct, frozen=True):
         return Due(sum(lane["due"] for lane in lanes), any(lane["capped"] for lane in lanes), waited)
 
 
-async def list_queues(call: Call) -> wire.QueueList:
+async def list_queues(call: ApiCall) -> wire.QueueList:
     """Queues by name."""
     view = await _look(call, None)
     places = sorted(view.places(), key=lambda place: (place[1], view.tenants.get(place[0], "")))
@@ -87,7 +87,7 @@ async def list_queues(call: Call) -> wire.QueueList:
     )
 
 
-async def show(call: Call) -> wire.QueueDetail:
+async def show(call: ApiCall) -> wire.QueueDetail:
     """One queue."""
     queue, tenant_id = _queue(call), call.asker.tenant_id
     view = await _look(call, queue)
@@ -97,7 +97,7 @@ async def show(call: Call) -> wire.QueueDetail:
     return wire.QueueDetail(**view.queue(queue, known, tenant_id), depth=view.depth(queue))
 
 
-async def pause(call: Call) -> wire.QueuePaused:
+async def pause(call: ApiCall) -> wire.QueuePaused:
     """Hold a queue."""
     queue, until = _queue(call), end_of_pause(call)
     check_name(queue, "queue")
@@ -105,7 +105,7 @@ async def pause(call: Call) -> wire.QueuePaused:
     return wire.QueuePaused(await show(call), held)
 
 
-async def resume(call: Call) -> wire.QueueResumed:
+async def resume(call: ApiCall) -> wire.QueueResumed:
     """Let a queue go on, or say what that would start."""
     queue, tenant_id, dry_run = (
         _queue(call),
@@ -123,7 +123,7 @@ async def resume(call: Call) -> wire.QueueResumed:
     return wire.QueueResumed(await show(call), dry_run, Count(due - missed, capped), Count(missed, capped))
 
 
-async def _look(call: Call, queue: str | None) -> _View:
+async def _look(call: ApiCall, queue: str | None) -> _View:
     context, asker, now = call.context, call.asker, call.context.clock.now()
     limits = wire.QueueLimits(asker.limits.in_flight, asker.limits.fires_per_second)
     if call.choice("group", ("tenant",)) is None or not asker.operator:
@@ -146,7 +146,7 @@ def _pause(row: Any) -> wire.QueuePause | None:
     )
 
 
-def _queue(call: Call) -> str:
+def _queue(call: ApiCall) -> str:
     return call.path["queue"]
 
 

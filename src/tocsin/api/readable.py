@@ -6,12 +6,12 @@ from contextlib import contextmanager
 
 import msgspec
 
-from tocsin.api.endpoint import Call
+from tocsin.api.endpoint import ApiCall
 from tocsin.domain.errors import OutcomeUnknown, Unavailable, Unreadable
 
 
 @contextmanager
-def readable(call: Call, what: str) -> Iterator[None]:
+def readable(call: ApiCall, what: str) -> Iterator[None]:
     """Read the row of `what` in here. A newer API process may answer what this one cannot; after a change,
     which is made by now, all that can be said is that the answer is lost."""
     try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.api.endpoint import Call, Reply
+from tocsin.api.endpoint import ApiCall, Reply
 from tocsin.api.wire.jobs import MAX_IDEMPOTENCY_KEY, IdempotencyKey
 from tocsin.domain.errors import Unavailable
 from tocsin.domain.job import check_text
@@ -25,7 +25,7 @@ REPEATABLE: dict[str, Any] = {
 """Of an endpoint that honours the header."""
 
 
-def once_of(call: Call, action: str) -> Once | None:
+def once_of(call: ApiCall, action: str) -> Once | None:
     """The request as one that is carried out once, if it has a key."""
     key = call.headers.get("idempotency-key")
     if key is None:
@@ -36,7 +36,7 @@ def once_of(call: Call, action: str) -> Once | None:
 
 
 async def carried_out_once(
-    call: Call,
+    call: ApiCall,
     action: str,
     act: Callable[[Once | None], Awaitable[Any]],
     again: Callable[[First], Awaitable[Any]],

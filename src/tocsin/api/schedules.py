@@ -4,7 +4,7 @@ from uuid import UUID
 
 import msgspec
 
-from tocsin.api.endpoint import INSTANT, LIMIT, Call, Endpoint, Parameter
+from tocsin.api.endpoint import INSTANT, LIMIT, ApiCall, Endpoint, Parameter
 from tocsin.api.jobs import job_id_of, view
 from tocsin.api.wire.schedules import PreviewRequest
 from tocsin.domain.errors import Refused
@@ -19,7 +19,7 @@ _MOST = 1000
 _NO_JOB = UUID(int=0)
 
 
-async def preview_schedule(call: Call) -> Preview:
+async def preview_schedule(call: ApiCall) -> Preview:
     """The fires of a schedule that nobody has saved."""
     now = call.context.clock.now()
     after = now if call.body.after is None else parse_instant(call.body.after, "after")
@@ -32,7 +32,7 @@ async def preview_schedule(call: Call) -> Preview:
     return preview(schedule, start, call.body.limit, msgspec.structs.replace(terms, offset=0))
 
 
-async def upcoming(call: Call) -> Preview:
+async def upcoming(call: ApiCall) -> Preview:
     """The coming fires of a job, at its own jitter offset."""
     job_id = job_id_of(call)
     job = await view(call, job_id)
@@ -46,7 +46,7 @@ async def upcoming(call: Call) -> Preview:
     return preview(job.schedule, start, call.limit(), terms, planned)
 
 
-async def _calendars(call: Call, schedule: Schedule) -> list[tuple[int, int]]:
+async def _calendars(call: ApiCall, schedule: Schedule) -> list[tuple[int, int]]:
     return await ranges_of(call.context.database, call.asker.tenant_id, schedule.calendars, must_exist=True)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint
+from tocsin.api.endpoint import CURSOR, LIMIT, ApiCall, Endpoint
 from tocsin.api.listing import listing
 from tocsin.api.wire import secrets as wire
 from tocsin.api.wire.actions import Nothing
@@ -19,7 +19,7 @@ from tocsin.store.resealing import Place
 _PLACE = Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,100}$")]
 
 
-async def put(call: Call) -> wire.Secret:
+async def put(call: ApiCall) -> wire.Secret:
     """Create a secret or replace its value."""
     name = call.path["name"]
     check_secret_name(name, "name")
@@ -27,7 +27,7 @@ async def put(call: Call) -> wire.Secret:
     return _view(await call.context.secrets.put(call.asker.tenant_id, name, call.body.value))
 
 
-async def list_secrets(call: Call) -> wire.SecretPage:
+async def list_secrets(call: ApiCall) -> wire.SecretPage:
     """A page of names."""
     limit = call.limit()
     after = decode_cursor(call.query.get("cursor"), _PLACE) or ""
@@ -36,13 +36,13 @@ async def list_secrets(call: Call) -> wire.SecretPage:
     return listing(wire.SecretPage, rows, _view, itemgetter("name"), next_cursor=cursor)
 
 
-async def delete(call: Call) -> Nothing:
+async def delete(call: ApiCall) -> Nothing:
     """Remove a secret."""
     await call.context.secrets.delete(call.asker.tenant_id, call.path["name"])
     return Nothing()
 
 
-async def reseal(call: Call) -> wire.ResealAnswer:
+async def reseal(call: ApiCall) -> wire.ResealAnswer:
     """Encrypt a batch of secrets anew, under the key that encrypts now."""
     body: wire.Reseal = call.body or wire.Reseal()
     done = await call.context.resealing.batch(decode_cursor(body.cursor, Place), call.asker.only_tenant)

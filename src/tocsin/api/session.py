@@ -6,7 +6,7 @@ checked here.
 """
 
 import tocsin
-from tocsin.api.endpoint import Call, Endpoint, Reply
+from tocsin.api.endpoint import ApiCall, Endpoint, Reply
 from tocsin.api.entrance import PLAIN_COOKIE, SECURE_COOKIE, is_loopback, session_token
 from tocsin.api.wire import session as wire
 from tocsin.domain.errors import Refused, Unauthorized
@@ -18,7 +18,7 @@ _COOKIE_LIFE = 7 * 86_400  # seconds; whether the session counts is the server's
 _UNSAFE = "this page is not served over https: whoever listens on the way can take over the session"
 
 
-async def create(call: Call) -> Reply:
+async def create(call: ApiCall) -> Reply:
     """Log in."""
     body: wire.Login = call.body
     context = call.context
@@ -37,7 +37,7 @@ async def create(call: Call) -> Reply:
     return Reply(wire.LoggedOut(ended=False), cookies=_cookies(call, token))
 
 
-async def show(call: Call) -> wire.SessionView:
+async def show(call: ApiCall) -> wire.SessionView:
     """Who is logged in."""
     asker, request = call.asker, call.request
     safe = call.context.entrance.doors.secure(request) or is_loopback(request.headers.get("host", ""))
@@ -52,7 +52,7 @@ async def show(call: Call) -> wire.SessionView:
     )
 
 
-async def end(call: Call) -> Reply:
+async def end(call: ApiCall) -> Reply:
     """Log out."""
     token = session_token(call.headers) if call.asker.in_browser else None
     if token is not None:
@@ -61,7 +61,7 @@ async def end(call: Call) -> Reply:
     return Reply(wire.LoggedOut(ended=token is not None), cookies=_cookies(call, ""))
 
 
-async def ticket(call: Call) -> wire.Ticket:
+async def ticket(call: ApiCall) -> wire.Ticket:
     """A ticket for the key that asks."""
     text = await call.context.sessions.issue_ticket(call.asker.key_id)
     if text is None:
@@ -69,7 +69,7 @@ async def ticket(call: Call) -> wire.Ticket:
     return wire.Ticket(text, int(TICKET_LIFE.total_seconds()))
 
 
-def _cookies(call: Call, token: str) -> tuple[str, ...]:
+def _cookies(call: ApiCall, token: str) -> tuple[str, ...]:
     """The safe cookie where browsers keep it: over https, and mostly on loopback, too, where a plain one goes
     along for those that do not. Elsewhere the plain one alone."""
     age = _COOKIE_LIFE if token else 0

@@ -6,7 +6,7 @@ what one does.
 
 from typing import Any, Final
 
-from tocsin.api.endpoint import INSTANT, LIMIT, Call, Endpoint, Parameter
+from tocsin.api.endpoint import INSTANT, LIMIT, ApiCall, Endpoint, Parameter
 from tocsin.api.loads import load_of
 from tocsin.api.needs import KEY_ENDS, MOST_KINDS, HourEnded, ended_of, needs_of
 from tocsin.api.wire import stats as wire
@@ -42,7 +42,7 @@ _RANGE: Final = (
 )
 
 
-async def summary(call: Call) -> wire.Summary:
+async def summary(call: ApiCall) -> wire.Summary:
     """How the tenant's work stands."""
     context, asker = call.context, call.asker
 
@@ -62,7 +62,7 @@ async def summary(call: Call) -> wire.Summary:
     return await context.fresh.shared(("summary", asker.tenant_id, asker.operator), context.clock, look)
 
 
-async def series(call: Call) -> wire.Series:
+async def series(call: ApiCall) -> wire.Series:
     """How executions ended over time."""
     group = call.choice("group", _GROUPS) or "state"
     asked = _asked(call, group)
@@ -78,7 +78,7 @@ async def series(call: Call) -> wire.Series:
     )
 
 
-async def lag(call: Call) -> wire.LagMap:
+async def lag(call: ApiCall) -> wire.LagMap:
     """How late executions started, over time."""
     found = await _found(call, _asked(call, "none"))
     return wire.LagMap(
@@ -90,7 +90,7 @@ async def lag(call: Call) -> wire.LagMap:
     )
 
 
-async def _found(call: Call, asked: Asked) -> Series:
+async def _found(call: ApiCall, asked: Asked) -> Series:
     """The series that was asked for, by whoever may see it."""
     context, asker, now = call.context, call.asker, call.context.clock.now()
     job, fleet = call.query.get("job"), call.choice("of", ("tenant", "fleet")) == "fleet"
@@ -105,7 +105,7 @@ async def _found(call: Call, asked: Asked) -> Series:
     return await context.series.of_tenant(asker.tenant_id, asked, now)
 
 
-def _asked(call: Call, group: str) -> Asked:
+def _asked(call: ApiCall, group: str) -> Asked:
     now = call.context.clock.now()
     until = _or(call.instant("to"), now)
     since = _or(call.instant("from"), max(EARLIEST, until - HOUR))
@@ -124,7 +124,7 @@ def _line(line: Line) -> wire.SeriesLine:
     return wire.SeriesLine(line.key, line.fires, p50, p99)
 
 
-async def upcoming(call: Call) -> wire.ComingFires:
+async def upcoming(call: ApiCall) -> wire.ComingFires:
     """The next fires."""
     context, tenant_id, until, limit = call.context, call.asker.tenant_id, call.instant("to"), call.limit()
 

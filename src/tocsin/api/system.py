@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 import tocsin
-from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.endpoint import ApiCall, Endpoint
 from tocsin.api.wire import system as wire
 from tocsin.domain.findings import FINDINGS, diagnose
 from tocsin.domain.instant import format_instant
@@ -26,7 +26,7 @@ _MANY_DEAD: Final = 100_000
 _HISTORY_DAYS: Final = 30
 
 
-async def show(call: Call) -> wire.System:
+async def show(call: ApiCall) -> wire.System:
     """How the installation is."""
     context, moment = call.context, call.context.clock.monotonic()
     found = context.fresh.find("system", moment)
@@ -40,12 +40,12 @@ async def show(call: Call) -> wire.System:
     return answer
 
 
-async def findings(call: Call) -> wire.Diagnosis:
+async def findings(call: ApiCall) -> wire.Diagnosis:
     """What is wrong, and what to do about it."""
     return await call.context.fresh.shared("findings", call.context.clock, lambda: _diagnose(call))
 
 
-async def _diagnose(call: Call) -> wire.Diagnosis:
+async def _diagnose(call: ApiCall) -> wire.Diagnosis:
     context = call.context
     set_to = {one.name: one.value for one in context.settings}
     days = int(set_to.get("TOCSIN_HISTORY_DAYS") or _HISTORY_DAYS)
@@ -68,7 +68,7 @@ def _disk_free(directory: str | None) -> float | None:
 
 
 def _system(
-    call: Call, health: Any, nodes: Sequence[Any], shards: Sequence[Any], standing: Standing
+    call: ApiCall, health: Any, nodes: Sequence[Any], shards: Sequence[Any], standing: Standing
 ) -> wire.System:
     tables = msgspec.json.decode(health["tables"] or "[]", type=list[wire.TableView])
     return wire.System(
@@ -95,7 +95,7 @@ def _system(
     )
 
 
-def _rate(call: Call, transactions: int) -> float | None:
+def _rate(call: ApiCall, transactions: int) -> float | None:
     """Transactions a second since the look before, if that is not long ago."""
     context, moment = call.context, call.context.clock.monotonic()
     before: tuple[float, int] | None = context.fresh.find("transactions", moment)

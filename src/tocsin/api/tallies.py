@@ -3,7 +3,7 @@ were tallies."""
 
 from typing import Final
 
-from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.endpoint import ApiCall, Endpoint
 from tocsin.api.wire import tallies as wire
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import DAY, HOUR, MINUTE, Span, format_instant, parse_instant
@@ -14,7 +14,7 @@ _SETTLED: Final[Span] = 2 * MINUTE
 _OLDEST: Final[Span] = 4000 * DAY
 
 
-async def rebuild(call: Call) -> wire.RebuiltHour:
+async def rebuild(call: ApiCall) -> wire.RebuiltHour:
     """Count an hour that is over once more."""
     now = call.context.clock.now()
     at = parse_instant(call.body.hour, "hour")

@@ -2,7 +2,7 @@
 
 from tocsin.api.connections import check_connection_of
 from tocsin.api.definitions import check_callable
-from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.endpoint import ApiCall, Endpoint
 from tocsin.api.grpc_targets import described
 from tocsin.api.trials import Trial
 from tocsin.api.wire.targets import TargetTrial, TrialAnswer
@@ -15,7 +15,7 @@ from tocsin.domain.outcome import Outcome, Postponed
 from tocsin.domain.target import MAX_TIMEOUT, check_name_is_there, timeout_of
 
 
-async def test(call: Call) -> TrialAnswer:
+async def test(call: ApiCall) -> TrialAnswer:
     """One call now. Nothing is stored but who asked for it."""
     body: TargetTrial = call.body
     check_text(body.name, "name", MAX_NAME)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.api.endpoint import CURSOR, LIMIT, Call, Endpoint
+from tocsin.api.endpoint import CURSOR, LIMIT, ApiCall, Endpoint
 from tocsin.api.listing import listing
 from tocsin.api.wire import tenants as wire
 from tocsin.api.wire.actions import Nothing, Reason
@@ -20,7 +20,7 @@ from tocsin.domain.tenant import TenantState, check_tenant_name, check_weight
 from tocsin.store.tenants import limits_of
 
 
-async def create(call: Call) -> wire.Tenant:
+async def create(call: ApiCall) -> wire.Tenant:
     """A new tenant."""
     new: wire.NewTenant = call.body
     check_tenant_name(new.name)
@@ -31,7 +31,7 @@ async def create(call: Call) -> wire.Tenant:
     return _shown(call, row)
 
 
-async def list_tenants(call: Call) -> wire.TenantPage:
+async def list_tenants(call: ApiCall) -> wire.TenantPage:
     """A page of tenants, by name."""
     limit = call.limit()
     after = decode_cursor(call.query.get("cursor"), str)
@@ -40,12 +40,12 @@ async def list_tenants(call: Call) -> wire.TenantPage:
     return listing(wire.TenantPage, rows, partial(_shown, call), itemgetter("name"), next_cursor=cursor)
 
 
-async def show(call: Call) -> wire.Tenant:
+async def show(call: ApiCall) -> wire.Tenant:
     """One tenant."""
     return _shown(call, await call.context.tenants.get(call.path["tenant"]))
 
 
-async def change(call: Call) -> wire.Tenant:
+async def change(call: ApiCall) -> wire.Tenant:
     """Change weight and limits."""
     patch: wire.TenantPatch = call.body
     weight = None if patch.weight is msgspec.UNSET else patch.weight
@@ -58,7 +58,7 @@ async def change(call: Call) -> wire.Tenant:
     return _shown(call, row)
 
 
-async def suspend(call: Call) -> wire.Tenant:
+async def suspend(call: ApiCall) -> wire.Tenant:
     """Refuse a tenant's keys and let its fires wait."""
     name, reason = call.path["tenant"], call.reason()
     row = await call.context.tenants.get(name)
@@ -70,19 +70,19 @@ async def suspend(call: Call) -> wire.Tenant:
     return await _set_state(call, TenantState.SUSPENDED, reason)
 
 
-async def resume(call: Call) -> wire.Tenant:
+async def resume(call: ApiCall) -> wire.Tenant:
     """Let a tenant go on."""
     return await _set_state(call, TenantState.ACTIVE, None)
 
 
-async def delete(call: Call) -> wire.Tenant:
+async def delete(call: ApiCall) -> wire.Tenant:
     """Remove a suspended tenant with everything that is its own."""
     row = await call.context.tenants.delete(call.path["tenant"], origin_of(call))
     call.context.authenticator.forget()
     return _shown(call, row)
 
 
-def _check_limits(call: Call, limits: TenantLimits) -> None:
+def _check_limits(call: ApiCall, limits: TenantLimits) -> None:
     check_limits(limits)
     kept = call.context.authenticator.defaults.history_days
     if kept is not None and limits.history_days is not None and limits.history_days > kept:
@@ -92,20 +92,20 @@ def _check_limits(call: Call, limits: TenantLimits) -> None:
         )
 
 
-async def _set_state(call: Call, state: TenantState, reason: str | None) -> wire.Tenant:
+async def _set_state(call: ApiCall, state: TenantState, reason: str | None) -> wire.Tenant:
     row = await call.context.tenants.set_state(call.path["tenant"], state, reason, origin_of(call))
     call.context.authenticator.forget()
     return _shown(call, row)
 
 
-def origin_of(call: Call) -> Origin:
+def origin_of(call: ApiCall) -> Origin:
     """Who asks, for a store that notes its changes itself."""
     if call.trail is None:
         raise LookupError("a call that changes something has a trail")
     return call.trail.creates()
 
 
-def _shown(call: Call, row: Any) -> wire.Tenant:
+def _shown(call: ApiCall, row: Any) -> wire.Tenant:
     own = limits_of(row)
     in_force = own.over(call.context.authenticator.defaults)
     return wire.Tenant(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from tocsin.api.endpoint import CURSOR, INSTANT, Call, Endpoint, Parameter
+from tocsin.api.endpoint import CURSOR, INSTANT, ApiCall, Endpoint, Parameter
 from tocsin.api.foretold import Foretold, foretold
 from tocsin.api.jobs import FILTERS, SORT, page_of_jobs
 from tocsin.api.wire import timeline as wire
@@ -40,7 +40,7 @@ LIMIT: Final = Parameter(
 )
 
 
-async def timeline(call: Call) -> wire.Timeline:
+async def timeline(call: ApiCall) -> wire.Timeline:
     """Past and coming fires of a page of jobs."""
     context, tenant_id, now = call.context, call.asker.tenant_id, call.context.clock.now()
     since, until = _range(call, now)
@@ -131,7 +131,7 @@ def _bands(
     return [wire.Band(format_instant(at), counts[at]) for at in sorted(counts)]
 
 
-def _range(call: Call, now: Instant) -> tuple[Instant, Instant]:
+def _range(call: ApiCall, now: Instant) -> tuple[Instant, Instant]:
     asked_from, asked_to = call.instant("from"), call.instant("to")
     since = max(EARLIEST + 2 * DAY, now - 6 * HOUR if asked_from is None else asked_from)
     until = min(LATEST - 2 * DAY, max(now, since) + 2 * HOUR if asked_to is None else asked_to)
@@ -140,7 +140,7 @@ def _range(call: Call, now: Instant) -> tuple[Instant, Instant]:
     return since, until
 
 
-def _limit(call: Call) -> int:
+def _limit(call: ApiCall) -> int:
     text = call.query.get("limit", str(_DEFAULT_LANES))
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= _MOST_LANES):
         raise Refused(f"limit is a number from 1 to {_MOST_LANES}", field="limit")

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import structlog
 
-from tocsin.api.endpoint import Asker, Call, Endpoint
+from tocsin.api.endpoint import ApiCall, Asker, Endpoint
 from tocsin.db.pool import witnessed
 from tocsin.domain.audit import DASHBOARD, Origin
 from tocsin.domain.errors import Unavailable
@@ -75,7 +75,7 @@ class Trail:
         self._noted = True
         return _watched(self, JobWatch(self._tenant_id, self.origin, action, job_id))
 
-    async def follow(self, call: Call) -> Any:
+    async def follow(self, call: ApiCall) -> Any:
         """Run the handler, and see to it that what it changes is noted."""
         watch = self._watch(call)
         if watch is None:
@@ -101,7 +101,7 @@ class Trail:
             request_id=self.origin.request_id,
         )
 
-    def _watch(self, call: Call) -> Watch | None:
+    def _watch(self, call: ApiCall) -> Watch | None:
         if not call.path:
             return None
         action = action_of(self._endpoint)
@@ -111,7 +111,7 @@ class Trail:
             return JobWatch(self._tenant_id, self.origin, action, parse_job_text(text))
         return None
 
-    async def _write(self, call: Call) -> None:
+    async def _write(self, call: ApiCall) -> None:
         object_ = self._object or _object_of(self._endpoint, call)
         action = action_of(self._endpoint)
         try:
@@ -139,7 +139,7 @@ def action_of(endpoint: Endpoint) -> str:
     return f"{_OTHERS.get(module, module.removesuffix('s'))}.{endpoint.handler.__name__}"
 
 
-def _object_of(endpoint: Endpoint, call: Call) -> str:
+def _object_of(endpoint: Endpoint, call: ApiCall) -> str:
     """The thing in the path; for endpoints without one, the path."""
     named = _FIRST_PARAMETER.search(endpoint.path)
     if named is None:

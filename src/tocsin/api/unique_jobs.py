@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tocsin.api.endpoint import Call
+from tocsin.api.endpoint import ApiCall
 from tocsin.api.wire import jobs as wire
 from tocsin.domain.errors import Refused
 from tocsin.domain.instant import Instant, format_instant, parse_span
@@ -32,7 +32,7 @@ def unique_key(new: wire.NewJob, job: NewJob, now: Instant) -> UniqueKey | None:
 
 
 async def enter(
-    call: Call, job: NewJob, answer: wire.Job, key: UniqueKey, once: Once | None
+    call: ApiCall, job: NewJob, answer: wire.Job, key: UniqueKey, once: Once | None
 ) -> tuple[wire.Job, int]:
     """Create a job, or find or push back the one that is live under the key. Returns it and the status of the
     answer. `Repeated` if the request's idempotency key was used meanwhile."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.endpoint import ApiCall, Endpoint
 from tocsin.api.wire import webhook_secret as wire
 from tocsin.api.wire.actions import Rotation
 from tocsin.api.wire.scalars import time_of
@@ -15,12 +15,12 @@ from tocsin.store.webhook_secrets import SigningSecret
 _LONGEST = 30 * DAY
 
 
-async def show(call: Call) -> wire.WebhookSecrets:
+async def show(call: ApiCall) -> wire.WebhookSecrets:
     """The live secrets, newest first; the first one is made if there is none."""
     return _view(await call.context.webhook_secrets.live(call.asker.tenant_id))
 
 
-async def rotate(call: Call) -> wire.WebhookSecrets:
+async def rotate(call: ApiCall) -> wire.WebhookSecrets:
     """Make a new secret; requests are signed with both while the one before lasts."""
     rotation = call.body or Rotation()
     overlap = parse_span(rotation.overlap, "overlap")

@@ -4,12 +4,12 @@ Elsewhere only operators see limits; a client that wants to stay below them, or 
 here.
 """
 
-from tocsin.api.endpoint import Call, Endpoint
+from tocsin.api.endpoint import ApiCall, Endpoint
 from tocsin.api.wire.tenants import limits_view
 from tocsin.api.wire.whoami import Identity
 
 
-async def show(call: Call) -> Identity:
+async def show(call: ApiCall) -> Identity:
     """The asker, as the request was understood."""
     asker = call.asker
     return Identity(asker.key_id, sorted(asker.scopes), asker.tenant, limits_view(asker.limits))

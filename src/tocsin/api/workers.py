@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from tocsin.api.endpoint import BOOLEAN, CURSOR, LIMIT, Call, Endpoint, Parameter
+from tocsin.api.endpoint import BOOLEAN, CURSOR, LIMIT, ApiCall, Endpoint, Parameter
 from tocsin.api.gateway import Gateway
 from tocsin.api.listing import listing
 from tocsin.api.request import ClientGone
@@ -18,12 +18,12 @@ from tocsin.domain.keys import Scope
 _WORKER: Final = "/v1/workers/{worker_id}"
 
 
-async def register(call: Call) -> protocol.Registered:
+async def register(call: ApiCall) -> protocol.Registered:
     """A worker introduces itself."""
     return await _gateway(call).register(call.asker.tenant_id, call.asker.key_id, call.body)
 
 
-async def claim(call: Call) -> protocol.Given:
+async def claim(call: ApiCall) -> protocol.Given:
     """Settle, then wait for work. A worker that went away while its request was parked gets none."""
     gateway, tenant_id, worker = _gateway(call), call.asker.tenant_id, call.path["worker_id"]
     answering = asyncio.ensure_future(gateway.claim(tenant_id, worker, call.body))
@@ -39,30 +39,30 @@ async def claim(call: Call) -> protocol.Given:
         answering.cancel()
 
 
-async def settle(call: Call) -> protocol.SettledAll:
+async def settle(call: ApiCall) -> protocol.SettledAll:
     """Write down what became of attempts."""
     worker = call.path["worker_id"]
     return protocol.SettledAll(await _gateway(call).settle(call.asker.tenant_id, worker, call.body.settle))
 
 
-async def heartbeat(call: Call) -> protocol.Heard:
+async def heartbeat(call: ApiCall) -> protocol.Heard:
     """A worker is there."""
     return await _gateway(call).heartbeat(call.asker.tenant_id, call.path["worker_id"], call.body)
 
 
-async def release(call: Call) -> protocol.Released:
+async def release(call: ApiCall) -> protocol.Released:
     """Give back what was not run."""
     worker = call.path["worker_id"]
     return protocol.Released(await _gateway(call).release(call.asker.tenant_id, worker, call.body.claims))
 
 
-async def leave(call: Call) -> wire.Gone:
+async def leave(call: ApiCall) -> wire.Gone:
     """A worker is gone."""
     await _gateway(call).leave(call.asker.tenant_id, call.path["worker_id"])
     return wire.Gone(call.path["worker_id"])
 
 
-async def list_workers(call: Call) -> wire.WorkerPage:
+async def list_workers(call: ApiCall) -> wire.WorkerPage:
     """The tenant's workers."""
     limit, after = call.limit(), decode_cursor(call.query.get("cursor"), tuple[CursorNumber])
     live = call.choice("all", ("true", "false")) != "true"
@@ -72,13 +72,13 @@ async def list_workers(call: Call) -> wire.WorkerPage:
     return listing(wire.WorkerPage, rows, wire.worker_view, name, next_cursor=cursor)
 
 
-async def show(call: Call) -> wire.Worker:
+async def show(call: ApiCall) -> wire.Worker:
     """One worker."""
     worker_id = parse_worker_text(call.path["worker_id"])
     return wire.worker_view(await call.context.workers.find(call.asker.tenant_id, worker_id))
 
 
-async def drain(call: Call) -> wire.Worker:
+async def drain(call: ApiCall) -> wire.Worker:
     """Ask a worker to end what it has and to take no more."""
     worker_id = parse_worker_text(call.path["worker_id"])
     shown = wire.worker_view(await call.context.workers.drain(call.asker.tenant_id, worker_id))
@@ -86,7 +86,7 @@ async def drain(call: Call) -> wire.Worker:
     return shown
 
 
-def _gateway(call: Call) -> Gateway:
+def _gateway(call: ApiCall) -> Gateway:
     if call.context.gateway is None:
         raise Unavailable("this API process has no gateway; another one may have")
     return call.context.gateway

@@ -43,7 +43,7 @@ _BODIES: Final[dict[str, Any]] = {
 
 
 @dataclass
-class Call:
+class ApiCall:
     """What the worker said."""
 
     verb: str
@@ -67,7 +67,7 @@ class Fault:
     """Whether the call has its effect, and only its answer is lost."""
     retry_after: int | None = None
     times: int = 1
-    when: Callable[[Call], bool] = lambda _: True
+    when: Callable[[ApiCall], bool] = lambda _: True
     met: list[float] = field(default_factory=list)
     """When it happened."""
 
@@ -77,7 +77,7 @@ class Gateway:
 
     def __init__(self, book: Book) -> None:
         self.book = book
-        self.calls: list[Call] = []
+        self.calls: list[ApiCall] = []
         self.faults: list[Fault] = []
         self.silent = False
         """Whether calls wait without an answer."""
@@ -99,7 +99,7 @@ class Gateway:
         self._server.shutdown()
         self._server.server_close()
 
-    def fault_of(self, call: Call) -> Fault | None:
+    def fault_of(self, call: ApiCall) -> Fault | None:
         """What goes wrong with a call; it is noted either way."""
         with self.book.changed:
             self.calls.append(call)
@@ -114,7 +114,7 @@ class Gateway:
                     return fault
         return None
 
-    def answer(self, call: Call, gone: Callable[[], bool], *, waits: bool) -> Any:
+    def answer(self, call: ApiCall, gone: Callable[[], bool], *, waits: bool) -> Any:
         """What a call is answered, if the answer arrives; one that will not does not wait for work."""
         match call.verb:
             case "register":
@@ -180,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(201 if call.verb == "register" else 200, {**answer, **gateway.extra})
         return None
 
-    def _call(self, raw: bytes) -> Call | None:
+    def _call(self, raw: bytes) -> ApiCall | None:
         if (self.command, self.path) == ("POST", "/v1/workers"):
             verb, worker = "register", ""
         elif (match := _CALL.fullmatch(self.path)) is None:
@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         body = msgspec.json.decode(raw, type=_BODIES[verb]) if verb in _BODIES else None
         _check(verb, body)
-        return Call(verb, worker, body)
+        return ApiCall(verb, worker, body)
 
     def _body(self) -> bytes | None:
         """What was sent. None: less than was announced, for the worker died meanwhile."""

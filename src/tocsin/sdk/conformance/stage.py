@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from tocsin.domain.protocol import TaskSettlement
 from tocsin.sdk.conformance.book import Book, Execution
-from tocsin.sdk.conformance.gateway import KEY, Call, Fault, Gateway
+from tocsin.sdk.conformance.gateway import KEY, ApiCall, Fault, Gateway
 from tocsin.sdk.conformance.program import Program
 
 
@@ -77,7 +77,7 @@ class Stage:
         told = self.settled(self.enqueue("echo", {"value": "still here"}), "succeeded")
         expect(told.result == "still here", f"echo gave {told.result!r}")
 
-    def sent(self, execution: Execution) -> list[Call]:
+    def sent(self, execution: Execution) -> list[ApiCall]:
         """The calls that carried a settlement of it."""
         with self.book.changed:
             return [

@@ -4,7 +4,7 @@ from time import monotonic
 from typing import Final
 
 from tocsin.sdk.conformance.book import Execution
-from tocsin.sdk.conformance.gateway import Call
+from tocsin.sdk.conformance.gateway import ApiCall
 from tocsin.sdk.conformance.scenario import Scenario
 from tocsin.sdk.conformance.stage import Stage, expect
 
@@ -190,7 +190,7 @@ def _settled_again(stage: Stage, *, status: int, acts: bool) -> str:
     return f"sent {len(told)} times, the same"
 
 
-def _carries(call: Call, execution: Execution) -> bool:
+def _carries(call: ApiCall, execution: Execution) -> bool:
     return any(one.id == execution.id for one in call.settlements)
 
 
