@@ -67,10 +67,14 @@ def _watch(served: Served) -> None:
 def _take(browser: Browser, served: Served, directory: Path, only: list[str] | None) -> None:
     empty = served.key("read", "write", tenant="empty")["text"]
     reader = served.key("read", tenant="reader")["text"]
+    newcomer = served.tenant("newcomer")
+    first = newcomer.create(name="first-job", schedule={"every": "5s"}, target=served.echo())
+    newcomer.wait_for(first, "succeeded")
     pages = tuple(Scene(name, path, lambda page: None) for name, path in _pages(served).items())
     for key, scenes in (
         (served.admin_key, (*pages, *OPENED, *TROUBLED)),
         (empty, WITHOUT_DATA),
+        (newcomer.key, (Scene("first-job", f"/jobs/{first['id']}", lambda page: None),)),
         (reader, REFUSED),
         (None, LOGGED_OUT),
     ):

@@ -43,6 +43,8 @@ PAGES: dict[str, Steps] = {
         "is": {"error": "404", "queue": "default"},
     },
     "/operations": {"choose": {"state": "paused"}, "is": {"state": "paused"}},
+    "/alerts": {"choose": {"state": "firing"}, "is": {"state": "firing"}},
+    "/workers": {"check": ["also those that are gone"], "is": {"all": "true"}},
     "/audit": {
         "fill": {"job_…, tenant:acme, key:…": "job_x", "key id": "abc"},
         "choose": {"action": "job.create"},
@@ -84,6 +86,8 @@ def _turn(page: Page, steps: Steps) -> None:
         page.get_by_label(label, exact=True).fill(text)
     for label, value in steps.get("choose", {}).items():
         page.get_by_label(label, exact=True).select_option(value)
+    for label in steps.get("check", ()):
+        page.get_by_label(label).check()
     for name in steps.get("press", ()):
         page.locator("main").get_by_role("button", name=name, exact=True).click()
     page.get_by_label("Time zone").select_option("UTC")
@@ -145,5 +149,5 @@ def _shown(page: Page) -> Any:
     return page.evaluate(
         """() => [...document.querySelectorAll('main :is(input, select), main [aria-pressed], main [role=tab], .zone')].map(
             (e) => [e.getAttribute('aria-label') ?? e.textContent,
-                    e.value || e.getAttribute('aria-pressed') || e.getAttribute('aria-selected')])"""
+                    e.type === 'checkbox' ? e.checked : e.value || e.getAttribute('aria-pressed') || e.getAttribute('aria-selected')])"""
     )
