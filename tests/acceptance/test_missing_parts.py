@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +55,21 @@ def without(directory: Path, *names: str) -> list[str]:
     return [shutil.which("env") or "env", f"PYTHONPATH={directory}", "PATH=/nowhere"]
 
 
+@contextmanager
+def running_broker() -> Iterator[Nats]:
+    broker = Nats()
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
 @pytest.fixture(scope="module")
 def fleet(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     url, place = cluster.new_database(), tmp_path_factory.mktemp("missing")
     with_database(url, lambda database: KeyStore(database).put_bootstrap(ADMIN_KEY))
     shared = {"database_url": url, "allow_loopback": "true", "scripts": "on"}
-    broker = Nats()
-    with Processes(place) as processes:
+    with running_broker() as broker, Processes(place) as processes:
         apis = [RealApi(free_port()) for _ in range(2)]
         bare = {"api": without(place / "a", "google"), "engine": without(place / "e", "nats")}
         started = [
@@ -77,7 +86,6 @@ def fleet(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         engines = "SELECT 1 FROM nodes WHERE routes @> '{http}'"
         wait_for(lambda: len(made.fetch(engines)) == 2, 30, "two engines do not join")
         yield made
-    broker.stop()
 
 
 def on_nodes(fleet: Fleet, target: dict[str, Any]) -> set[int]:
