@@ -1,6 +1,7 @@
 """An upgrade without downtime, as the guide says: this build's migrations and processes take over from an
-older build's, one by one, under load."""
+older build's, one by one, under load. `TEST_UPGRADE_MINUTES=60` lets both work side by side for that long."""
 
+import os
 from pathlib import Path
 
 from tests.acceptance.fleet import Fleet, run, until
@@ -8,6 +9,8 @@ from tests.acceptance.fleet_load import now
 from tests.support.history import SECOND
 from tests.support.older_build import older_build
 from tests.support.postgres import Cluster
+
+SIDE_BY_SIDE = float(os.environ.get("TEST_UPGRADE_MINUTES", "0"))
 
 
 def test_an_older_build_and_this_one_work_side_by_side_and_clients_see_no_error(
@@ -19,13 +22,16 @@ def test_an_older_build_and_this_one_work_side_by_side_and_clients_see_no_error(
     async def scenario() -> None:
         async with Fleet(url, tmp_path, nodes=3, seed=60, build=older) as fleet:
             before = await newest_known(fleet)
-            await fleet.load.everies(40, until=now() + 15 * SECOND)
+            await fleet.load.everies(40, until=now() + round((15 + SIDE_BY_SIDE * 60) * SECOND))
             async with fleet.under_load(per_second=40):
                 await fleet.migrate_to_this_build()
                 await fleet.replace(fleet.nodes[0])
                 await both_end_executions(fleet)
                 await fleet.replace_api()
                 await both_end_executions(fleet)
+                enough = now() + round(SIDE_BY_SIDE * 60 * SECOND)
+                while now() < enough:
+                    await both_end_executions(fleet)
                 for node in fleet.nodes[1:]:
                     await fleet.replace(node)
             verdict = await fleet.judge()

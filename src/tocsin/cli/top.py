@@ -52,7 +52,7 @@ def _watch(client: Client, picture: Picture, every: float) -> None:
             if wish is not None and wish.deed == "quit":
                 return
             if wish is not None:
-                screen = msgspec.structs.replace(screen, told=_done(client, wish))
+                screen = msgspec.structs.replace(screen, told=carry_out(client, wish))
             if wish is not None or time.monotonic() >= next_look:
                 picture, screen = _looked(client, picture, screen)
                 next_look = time.monotonic() + every
@@ -66,7 +66,7 @@ def _looked(client: Client, picture: Picture, screen: Screen) -> tuple[Picture, 
         return picture, msgspec.structs.replace(screen, told=(f"not up to date: {error.message}",))
 
 
-def _done(client: Client, wish: Wish) -> tuple[str, ...]:
+def carry_out(client: Client, wish: Wish) -> tuple[str, ...]:
     """Do it, and say what came of it."""
     try:
         match wish.deed:
