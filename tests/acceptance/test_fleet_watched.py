@@ -2,6 +2,7 @@
 all is well and what was broken when it is not, and the dead man's switch ends with the fleet."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tocsin.db.pool import Database
 from tocsin.store.keys import KeyStore
 
 PATIENCE = 90
+ALERT_MINUTES = float(os.environ.get("TEST_ALERT_MINUTES", "0.3"))
 ROOT = Path(__file__).parents[2]
 HERE = {
     "planned", "claimed", "started", "finished", "retried", "postponed", "reclaimed", "claims_released", "jobs_created",
@@ -212,11 +214,58 @@ def test_the_dead_mans_switch_beats_while_the_fleet_lives_and_not_after_all_of_i
     assert len(set(keys)) >= 2
 
 
+def test_peace_raises_no_alert_and_faults_raise_those_that_they_deserve(fleet: Fleet) -> None:
+    """Peace and faults last for some looks each, or for `TEST_ALERT_MINUTES`."""
+    watches = {
+        "letters": {"kind": "dead_letters"}, "row": {"kind": "failures_in_a_row", "number": 3},
+        "missing": {"kind": "did_not_run", "grace": "30s"}, "late": {"kind": "lag", "within": "30s", "share": 0.9},
+        "unserved": {"kind": "unserved", "waiting": "30s"}, "paused": {"kind": "queue_paused", "longer_than": "1m"},
+        "host": {"kind": "host_at_rest"}, "limit": {"kind": "pending_jobs"}, "clock": {"kind": "clock"},
+        "days": {"kind": "partitions"}, "disk": {"kind": "disk", "free": 0.01}, "archive": {"kind": "archive_failing"},
+        "churn": {"kind": "lease_churn"},
+    }  # fmt: skip
+    channel = json.dumps({"kind": "webhook", "url": f"{fleet.receiver.url}/ops"}).encode()
+    assert fleet.api.call("PUT", "/v1/alert-channels/ops", channel).status == 200
+    for name, watch in watches.items():
+        rule = {"watch": watch, "channels": ["ops"], "scope": "fleet"}
+        assert fleet.api.call("PUT", f"/v1/alert-rules/{name}", json.dumps(rule).encode()).status == 200
+    fine = {"kind": "http", "url": f"{fleet.receiver.url}/fine", "body": {"state": "fine"}}
+    for number in range(12):
+        fleet.api.create(schedule={"every": "1s"}, target=fine if number % 2 else {"kind": "noop"})
+
+    def fired() -> set[str]:
+        return {body["rule"] for _, _, body in fleet.receiver.of("firing")}
+
+    def look_on(minutes: float) -> None:
+        """Until as much has run as runs in that time."""
+        goal = with_database(fleet.url, _ended) + round(12 * 60 * minutes)
+        wait_for(lambda: with_database(fleet.url, _ended) >= goal, 60 * minutes + PATIENCE, "too little runs")
+
+    look_on(ALERT_MINUTES)
+    assert fired() == set()
+    fleet.engines[0].kill()  # the other one takes over, which is no trouble
+    nobody = {"kind": "http", "url": "http://127.0.0.1:9/"}
+    fleet.api.create(schedule={"every": "1s"}, target=nobody, retry={"max_attempts": 1})
+    assert fleet.api.post("/v1/queues/held/pause", {"reason": "a test"}).status == 200
+    fleet.api.create(schedule={"in": "1ms"}, target={"kind": "task", "task": "nobodys"}, queue="tasks")
+    with_database(fleet.url, _age)
+    deserved = {"letters", "row", "unserved", "paused"}
+    wait_for(lambda: fired() >= deserved, PATIENCE, "an alert is missing")
+    look_on(ALERT_MINUTES)
+    assert fired() == deserved
+
+
+async def _ended(database: Database) -> int:
+    row = await database.one("SELECT count(*) AS n FROM history")
+    return int(row["n"])
+
+
 async def _age(database: Database) -> None:
     """What waits has waited for some minutes."""
     await database.execute(
         "UPDATE executions SET run_at = run_at - interval '3 minutes' WHERE queue IN ('held', 'tasks')"
     )
+    await database.execute("UPDATE queues SET paused_at = paused_at - interval '3 minutes'")
 
 
 async def _forget_two_minutes(database: Database) -> None:
