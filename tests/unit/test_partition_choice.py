@@ -18,7 +18,7 @@ RECURRING, ONCE = Schedule(every="1h"), Schedule(at="2031-01-01T00:00:00Z")
 def partitions(schedule: Schedule, name: str | None, key: str | None = None) -> set[int]:
     """Of many jobs that were created alike."""
     call: Any = SimpleNamespace(
-        context=SimpleNamespace(shard_count=64), caller=SimpleNamespace(tenant_id=1), trail=None
+        context=SimpleNamespace(shard_count=64), asker=SimpleNamespace(tenant_id=1), trail=None
     )
     definition = Definition(schedule, NoopTarget(), name)
     return {partition_of(new_job(definition, call, NOW, key).id) for _ in range(50)}
