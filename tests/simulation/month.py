@@ -1,18 +1,20 @@
 """A month of mixed work on virtual time: tenants that come and go, and all that they leave behind.
 
 Twice a day a new tenant comes with one-offs, recurring jobs that end, limits by key, idempotency keys, a
-backfill and API keys, and a process joins and vanishes. One node stays for the whole month and does
-everything: plans, runs, and tidies up. One job fires all the time into a queue that is paused for the whole
-month; an alert tells of that.
+backfill and API keys, and a process joins and vanishes. Of the tenant's four hosts one is away, one fails,
+and one fails once; its worker claims three tasks at a gateway, and vanishes with one of them. One node
+stays for the whole month and does everything: plans, runs, and tidies up. One job fires all the time into a
+queue that is paused for the whole month; an alert tells of that.
 """
 
+import asyncio
 import random
 from typing import Any
 from uuid import UUID
 
 from tests.simulation.faults import Faults, spin
+from tests.simulation.month_outside import KINDS, TASK, TASKS, Hosts, work_once
 from tests.simulation.node import SimulatedNode
-from tests.simulation.target import Target
 from tests.simulation.virtual_time import VirtualTime
 from tocsin.api.context import Context, make_context
 from tocsin.api.endpoint import Asker
@@ -29,11 +31,12 @@ from tocsin.domain.instant import DAY, HOUR, SECOND, format_instant
 from tocsin.domain.job import Definition
 from tocsin.domain.limits import TenantLimits
 from tocsin.domain.operation import Do, Of
-from tocsin.domain.policy import Limit, Overlap, Policies
-from tocsin.domain.protocol import NewWorker, TaskOffer
+from tocsin.domain.policy import Limit, Overlap, Policies, Retry
 from tocsin.domain.schedule import Schedule, rule_of
 from tocsin.domain.shard import DEFAULT_SHARDS
 from tocsin.domain.target import HttpTarget, NoopTarget
+from tocsin.domain.target import Target as JobTarget
+from tocsin.domain.task_target import TaskTarget
 from tocsin.failpoints import Failpoints
 from tocsin.queue.claiming.unused_lanes import UnusedLanes
 from tocsin.scheduler.alert_keeper import AlertKeeper
@@ -58,10 +61,11 @@ from tocsin.store.gathering import Gathering
 from tocsin.store.history import HistoryStore
 from tocsin.store.job_listing import JobFilter, select_jobs
 from tocsin.store.jobs import NewJob
-from tocsin.store.leases import LeaseStore
+from tocsin.store.leases import LeaseStore, Renewal
 from tocsin.store.operations import NewOperation
 from tocsin.store.tallies import TallyStore
 from tocsin.telemetry import Telemetry
+from tocsin.worker.remote.assembly import make_gateway
 from tocsin.worker.tallies import Tallies
 
 WINDOWS_A_DAY = 2
@@ -71,11 +75,12 @@ SETTINGS = Settings(lease_ttl=30.0, claim_ttl=30.0, horizon=8.0, claim_ahead=2.0
 LINES = 20
 """What the tasks of a tenant log."""
 _STEPS = 3
+_MOST_STEPS = 60
 _FIRST_TENANT = 1
 _LIMITS = '{"fires_per_second": 50, "in_flight": 50, "requests_per_second": 50, "pending_jobs": 100}'
 _KEY = "INSERT INTO api_keys (id, tenant_id, name, secret_hash, scopes, revoked_at) VALUES ($1, $2, $1, '', '{read}', $3)"
 
-_WORKER = NewWorker(name="comes and goes", tasks=[TaskOffer("load")])
+_TWICE = Policies(retry=Retry(max_attempts=2, jitter=0))
 _SESSION = (
     "INSERT INTO dashboard_sessions (token_hash, kind, tenant_id, key_id, expires_at)"
     " VALUES ($1, 'session', $2, $3, tocsin_now() + interval '12 hours')"
@@ -110,11 +115,13 @@ class Month:
         clock = self._time.clock
         faults = Faults(random.Random(1), clock.now, ttl=SETTINGS.lease_ttl)
         faults.quiet = True
-        target = Target(1, clock)
-        target.moody = False
-        join = (self._database, self._leasing, clock, SETTINGS, faults, target)
-        self.node = await SimulatedNode.join("stays", *join)
-        self.node.leaser._heard = self.node.worker.heard
+        join = (self._database, self._leasing, clock, SETTINGS, faults, Hosts(clock))
+        self.node = await SimulatedNode.join("stays", *join)  # type: ignore[arg-type]
+        self.gateway = make_gateway(
+            self._database, LeaseStore(self._leasing, SETTINGS.lease_ttl), clock, SETTINGS, Telemetry(), Failpoints(),
+            node_id=self.node.node_id, cell=CELL,
+        )  # fmt: skip
+        self.node.leaser._heard = self._hear
         leases, nodes = self.node.leases, LeaseStore(self._leasing, SETTINGS.lease_ttl)
         self.forgetter = Forgetter(
             ForgettingStore(self._database, HISTORY_DAYS, AUDIT_DAYS), self.node.leases, clock
@@ -126,6 +133,7 @@ class Month:
         )
         self.services: list[Any] = [
             *(part.loop.service for part in self.node.parts),
+            *(loop.service for loop in self.gateway.loops),
             Backfiller(BackfillStore(self._database), leases),
             Resumer(Pausing(self._database, SETTINGS.horizon), leases),
             LaneRemover(UnusedLanes(self._database, CELL), leases),
@@ -156,11 +164,23 @@ class Month:
     async def pass_day(self, day: int) -> None:
         """Work, and much time in which nothing is done."""
         for half in range(WINDOWS_A_DAY):
-            await self._come(day * WINDOWS_A_DAY + half)
-            for _ in range(_STEPS):
+            number = day * WINDOWS_A_DAY + half
+            began = self._time.now()
+            tenant = await self._come(number)
+            remote = work_once(self.gateway.gateway, tenant, f"live-{number}", f"queue-{number}")
+            working = asyncio.create_task(remote)
+            for step in range(_MOST_STEPS):
                 await self._step()
+                if working.done() and step >= _STEPS:
+                    break
+            assert working.done(), "the remote worker gets nothing"
+            await working
             await self._tidy()
-            await self._time.advance(DAY // WINDOWS_A_DAY - _STEPS * SECOND)
+            await self._time.advance_to(began + DAY // WINDOWS_A_DAY + SECOND)
+
+    def _hear(self, renewal: Renewal) -> None:
+        self.node.worker.heard(renewal)
+        self.gateway.heard(renewal)
 
     async def _step(self) -> None:
         for service in self.services:
@@ -180,8 +200,8 @@ class Month:
             again_at = (await self.forgetter.run_once(self._time.now())).again_at or 0
             await self._time.advance_to(min(again_at, self._time.now() + SECOND))
 
-    async def _come(self, number: int) -> None:
-        """A tenant comes, defines its jobs, and is not heard of again."""
+    async def _come(self, number: int) -> int:
+        """A tenant comes, defines its jobs, and is not heard of again. Returns its id."""
         row = await self._leasing.one(
             "INSERT INTO tenants (name, limits) VALUES ($1, $2) RETURNING id", f"tenant-{number}", _LIMITS
         )
@@ -193,10 +213,10 @@ class Month:
             Policies(limit=Limit(f"key-{number}", max_parallel=2)),
             Policies(limit=Limit(f"rate-{number}", rate=100)),
         ):
-            await self._once(tenant, queue, policies)
+            await self._once(tenant, queue, policies, HttpTarget(f"https://{queue}.example/"))
         new = self._new(tenant, Definition(Schedule(at=format_instant(now)), NoopTarget(), queue=queue))
         await self.api.jobs.define_once(new, f"request-{number}", b"", "{}", now)
-        ending = Schedule(every=12 * 3600.0, max_fires=2)
+        ending = Schedule(every=12 * 3600.0, starts_at=format_instant(now), max_fires=2)
         job_id = await self._recurring(tenant, ending, Policies(overlap=Overlap.SKIP))
         pending = await self._recurring(tenant, Schedule(every=60.0), Policies())
         fill = NewBackfill(now - 24 * HOUR, now, Mode.ALL, Order.OLDEST_FIRST, 0, 10)
@@ -207,6 +227,11 @@ class Month:
         await self.api.queues.resume(tenant, queue, Origin("test"))
         await self._operate(tenant)
         await self._visit(tenant, number)
+        for kind in KINDS:
+            await self._once(tenant, queue, _TWICE, HttpTarget(f"https://{kind}-{number}.example/"))
+        for _ in TASKS:
+            await self._once(tenant, queue, Policies(retry=Retry(max_attempts=1)), TaskTarget(TASK))
+        return tenant
 
     async def _operate(self, tenant: int) -> None:
         """Act on all that the tenant has."""
@@ -229,14 +254,12 @@ class Month:
         await self._leasing.execute(_KEY, f"live-{number}", tenant, None)
         await self._leasing.execute(_KEY, f"revoked-{number}", tenant, self._time.now())
         await self._leasing.execute(_SESSION, f"{number}".encode(), tenant, f"revoked-{number}")
-        await self.api.workers.register(tenant, f"revoked-{number}", _WORKER, 30 * SECOND)
         now = self._time.now()
         await self._leasing.execute(_LOGGED, CELL, new_job_id(now), now, tenant, LINES)
         await LeaseStore(self._leasing, SETTINGS.lease_ttl).register(f"node {number}", ("worker",), "test")
 
-    async def _once(self, tenant: int, queue: str, policies: Policies) -> None:
+    async def _once(self, tenant: int, queue: str, policies: Policies, target: JobTarget) -> None:
         schedule = Schedule(at=format_instant(self._time.now()))
-        target = HttpTarget(f"https://{queue}.example/")
         definition = Definition(schedule, target, policies=policies, queue=queue)
         await self.api.jobs.define([self._new(tenant, definition)], self._time.now())
 
