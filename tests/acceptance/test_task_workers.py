@@ -15,7 +15,7 @@ from tests.acceptance.task_shop import Shop
 from tests.support.api import ADMIN_KEY
 from tests.support.postgres import Cluster
 from tests.support.processes import Processes, wait_for
-from tocsin import TaskFailed, enqueue_in, enqueue_many_in
+from tocsin import Retry, TaskFailed, enqueue_in, enqueue_many_in
 from tocsin.sdk.task import Task
 
 NUMBER = 200
@@ -48,6 +48,17 @@ def test_a_task_that_hangs_in_a_child_process_is_ended_and_one_that_is_cancelled
     assert time.monotonic() - began < 60
     lines = list(diary.app.client.executions.logs(hanging.id))
     assert [line["message"] for line in lines] == ["hanging"]
+
+
+def test_a_worker_of_an_older_release_drops_what_a_newer_caller_added_and_fails_what_it_cannot_read(
+    shop: Shop,
+) -> None:
+    diary.app.reach(shop.api.url, ADMIN_KEY)
+    newer = diary.app.task_named("diary.write")
+    assert newer.enqueue_json({"number": 7, "added_later": {"deep": [1]}}).result(60) == 7
+    unreadable = newer.enqueue_json({"renamed": 7}, retry=Retry(max_attempts=1))
+    with pytest.raises(TaskFailed, match=r"PayloadError.*number"):
+        unreadable.result(60)
 
 
 def test_what_an_application_commits_runs_and_what_it_rolls_back_does_not(shop: Shop) -> None:

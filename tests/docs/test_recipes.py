@@ -1,9 +1,12 @@
 """Code in the guides is code: all of it compiles, and what a reader is to write runs."""
 
 import ast
+import json
 import re
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,6 +14,7 @@ from typing import Any
 import fastapi
 import flask
 import pytest
+from fastapi.testclient import TestClient
 
 from tocsin import App
 from tocsin.testing.eager import Eager
@@ -80,6 +84,39 @@ def test_a_fastapi_application_has_a_client_as_a_dependency() -> None:
         assert [one["name"] for one in operation["parameters"]] == ["queue"], "the client is no parameter"
     finally:
         del sys.modules[name]
+
+
+def test_the_fastapi_application_pauses_a_queue_by_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str, Any]] = []
+
+    class Api(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            length = int(self.headers["Content-Length"])
+            asked.append((self.path, self.headers["Authorization"], json.loads(self.rfile.read(length))))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, format: str, *_: Any) -> None:  # noqa: A002 - as it is called there
+            """Nobody reads it."""
+
+    name = "fastapi_shop"
+    sys.modules[name] = made = ModuleType(name)
+    with HTTPServer(("127.0.0.1", 0), Api) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("TOCSIN_URL", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("TOCSIN_API_KEY", "k" * 20)
+        try:
+            code = blocks(GUIDES / "frameworks.md")["fastapi_shop.py"]
+            exec(compile(code, name, "exec", dont_inherit=True), made.__dict__)
+            with TestClient(made.web) as browser:
+                assert browser.post("/queues/mail/pause").json() == {"paused": "mail"}
+        finally:
+            server.shutdown()
+            del sys.modules[name]
+    reason = {"reason": "the mail server is away"}
+    assert asked == [("/v1/queues/mail/pause", f"Bearer {'k' * 20}", reason)]
 
 
 def test_the_settings_for_django_name_the_back_end_and_its_options() -> None:

@@ -29,7 +29,7 @@ from tocsin.domain.outcome import SUCCEEDED, Outcome
 from tocsin.domain.policy import Policies
 from tocsin.domain.schedule import Schedule, read_schedule, rule_of
 from tocsin.domain.shard import DEFAULT_SHARDS
-from tocsin.domain.target import HttpTarget
+from tocsin.domain.target import HttpTarget, Target
 from tocsin.failpoints import Failpoints
 from tocsin.scheduler.backfiller import Backfiller
 from tocsin.scheduler.leaser import Leaser, Leases
@@ -188,10 +188,12 @@ class Engine:
         await self.database.execute("UPDATE shards SET owner = NULL, expires_at = tocsin_now()")
         await self.database.execute("DELETE FROM nodes")
 
-    async def define(self, schedule: Any, policies: Policies = NO_POLICIES, **fields: Any) -> UUID:
+    async def define(
+        self, schedule: Any, policies: Policies = NO_POLICIES, target: Target = TARGET, **fields: Any
+    ) -> UUID:
         """A job as the API would make it."""
         now = self.time.now()
-        definition = Definition(read_schedule(schedule, now), TARGET, policies=policies, **fields)
+        definition = Definition(read_schedule(schedule, now), target, policies=policies, **fields)
         check_definition(definition)
         job_id = UUID(int=self._rng.getrandbits(128))
         first = rule_of(definition.schedule).next_fire(now if definition.kind == "recurring" else -(1 << 62))

@@ -35,6 +35,8 @@ from tocsin.domain.instant import DAY, HOUR, MINUTE, SECOND, Instant, Span, form
 from tocsin.domain.limits import TenantLimits
 from tocsin.domain.outcome import SUCCEEDED, Outcome, Postponed, Verdict
 from tocsin.domain.policy import Policies, Retry
+from tocsin.domain.protocol import NewWorker, TaskOffer
+from tocsin.domain.task_target import TaskTarget
 from tocsin.domain.waits import Reason
 from tocsin.scheduler.alert_keeper import AlertKeeper
 from tocsin.store import alert_courses, alert_sources
@@ -44,6 +46,7 @@ from tocsin.store.alerts import AlertStore
 from tocsin.store.jobs import define_within
 from tocsin.store.queues import QueueStore
 from tocsin.store.tallies import Tally, TallyStore
+from tocsin.store.workers import WorkerStore
 
 NOON = parse_instant("2031-05-05T12:00:00Z", "")
 ONCE = Policies(retry=Retry(max_attempts=1))
@@ -384,6 +387,35 @@ def test_what_waits_for_nobody_is_late_and_unserved_unless_its_queue_is_paused(u
         await engine.time.advance_to(NOON + 2 * HOUR)
         assert await watched.groups(PausedQueue()) == {"mail"}
         assert await watched.groups(PausedQueue(queue="other"), fleet=True) == set()
+
+    play(url, NOON, story)
+
+
+def test_a_task_that_no_live_worker_of_its_tenant_knows_is_named_until_one_comes(url: str) -> None:
+    async def story(engine: Engine) -> None:
+        watched, workers = Watched(engine), WorkerStore(engine.database)
+        await watched.begin()
+        await engine.define(
+            schedule(at=format_instant(NOON)), target=TaskTarget("shop.resize"), queue="images"
+        )
+        await engine.time.advance_to(NOON + 2 * MINUTE)
+
+        async def come(tenant_id: int, task: str) -> int:
+            new = NewWorker("test", [TaskOffer(task)], queues=("images",))
+            return await workers.register(tenant_id, "key", new, 30 * SECOND)
+
+        waiting = {"images/task:shop.resize"}
+        await come(TENANT, "shop.other")
+        other = await engine.database.one("INSERT INTO tenants (name) VALUES ('other') RETURNING id")
+        await come(other["id"], "shop.resize")
+        assert await watched.groups(Unserved()) == waiting
+        worker = await come(TENANT, "shop.resize")
+        assert await watched.groups(Unserved()) == set()
+        await workers.leave(TENANT, worker)
+        assert await watched.groups(Unserved()) == waiting
+        await come(TENANT, "shop.resize")
+        await engine.time.advance_to(NOON + 4 * MINUTE)  # it was not heard of for three leases
+        assert await watched.groups(Unserved()) == waiting
 
     play(url, NOON, story)
 

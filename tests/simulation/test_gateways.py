@@ -100,6 +100,25 @@ class OneStartLost(LossyDatabase):
         return answer
 
 
+class Noted(LossyDatabase):
+    """What is asked is noted."""
+
+    def __init__(self, database: Database, rng: random.Random) -> None:
+        super().__init__(database, rng)
+        self.asked: list[tuple[str, str]] = []
+
+    async def _fetch_lossily(self, fetch: Callable[[], Awaitable[T]]) -> T:
+        return await fetch()
+
+    async def fetch(self, query: str, *args: Any) -> list[Record]:
+        self.asked.append((query, repr(args)))
+        return await super().fetch(query, *args)
+
+    async def fetchrow(self, query: str, *args: Any) -> Record | None:
+        self.asked.append((query, repr(args)))
+        return await super().fetchrow(query, *args)
+
+
 def start_text() -> str:
     return named("tocsin.queue.starting", "start").text
 
@@ -583,5 +602,33 @@ def test_a_worker_that_hangs_and_heartbeats_loses_its_claim_half_a_minute_after_
         (row,) = await shop.past(parse_execution_text(claim.id))
         assert row["state"] == "dead"
         assert msgspec.json.decode(row["outcome"])["verdict"] == "timed_out"
+
+    play(url, story)
+
+
+def test_tasks_that_nobody_serves_cost_the_others_no_statement_and_are_named_in_none(url: str) -> None:
+    async def story(shop: Workshop) -> None:
+        simulation = Calm(shop)
+        simulation.database = noted = Noted(shop.database, simulation.rng)
+        await simulation.gateway()
+        (node_id,) = simulation.gateways
+        worker = await simulation.hire()
+
+        async def claims() -> list[str]:
+            """The statements of some claims, each of one task."""
+            noted.asked.clear()
+            for _ in range(10):
+                await simulation.enqueue_task("a", None)
+                assert len(await simulation.claim_for(worker, node_id)) == 1
+                await shop.time.advance(SECOND // 10)
+            assert not [args for _, args in noted.asked if "unserved" in args], "an unserved lane was probed"
+            return sorted(query for query, _ in noted.asked)
+
+        await claims()  # lanes are met
+        before = await claims()
+        for number in range(50):
+            await simulation.enqueue_task(f"unserved.{number}", None)
+        await claims()  # the new lanes are met, once
+        assert await claims() == before
 
     play(url, story)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import httpx2
 import msgspec
+import pydantic
 import pytest
 
 import tocsin
@@ -83,6 +84,41 @@ def test_a_payload_that_cannot_be_read_fails_and_may_be_retried_by_a_newer_worke
     with pytest.raises(PayloadError):
         ship.signature.arguments({"order": 7})
     assert failed(CLAIM, PayloadError("no"), ()).verdict == "failed"
+
+
+class Line(pydantic.BaseModel):
+    sku: str
+    count: int = 1
+
+
+class Basket(pydantic.BaseModel):
+    number: int
+    lines: list[Line] = []
+
+
+@app.task
+def pack(basket: Basket, others: list[Basket] | None = None) -> Basket:
+    return basket
+
+
+def test_models_of_pydantic_are_payloads_and_results_at_any_depth() -> None:
+    sent = pack.args(Basket(number=1, lines=[Line(sku="a")]), [Basket(number=2)]).payload
+    assert sent["basket"] == {"number": 1, "lines": [{"sku": "a", "count": 1}]}
+    assert sent["others"] == [{"number": 2, "lines": []}]
+    read = pack.signature.arguments(sent | {"of_a_newer_version": 1})
+    assert read == {"basket": Basket(number=1, lines=[Line(sku="a")]), "others": [Basket(number=2)]}
+    assert pack.signature.arguments({"basket": {"number": 3, "added_later": 1}}) == {
+        "basket": Basket(number=3)
+    }
+    assert succeeded(CLAIM, Basket(number=4)).result == {"number": 4, "lines": []}
+    assert pack.signature.result({"number": 4, "lines": []}) == Basket(number=4)
+
+
+def test_a_model_of_pydantic_that_does_not_fit_is_refused_where_it_is_sent_and_where_it_is_read() -> None:
+    with pytest.raises(PayloadError, match=r"(?s)shop\.pack.*valid integer"):
+        pack.args({"number": "x"})  # type: ignore[arg-type]
+    with pytest.raises(PayloadError, match=r"(?s)shop\.pack.*valid integer"):
+        pack.signature.arguments({"basket": {"number": "x"}})
 
 
 def test_a_function_whose_parameters_have_no_names_is_no_task() -> None:
