@@ -29,6 +29,8 @@ from tocsin.worker.timetable import Timetable
 
 PLACES = 4
 CONNECTIONS = 2
+READING = 20 * MILLISECOND
+"""What a worker whose clock has jumped takes to read the answers that came meanwhile."""
 
 
 def claim(token: int, url: str = "http://slow.test/", tenant_id: int = 1, **more: Any) -> Claim:
@@ -140,8 +142,10 @@ def test_the_timeout_of_a_call_begins_when_it_goes_out() -> None:
         await scene.passes(20 * SECOND)
         await scene.answer(1)
         await scene.passes(29 * SECOND)
+        await scene.passes(READING)
         assert scene.settled.verdicts == [(1, Verdict.SUCCEEDED), (2, Verdict.TIMED_OUT)]
         await scene.passes(2 * SECOND)
+        await scene.passes(READING)
         assert scene.settled.verdicts[2:] == [(3, Verdict.TIMED_OUT)]
 
     play(story)
