@@ -22,6 +22,7 @@ from tests.browser.scenes import LOGGED_OUT, OPENED, REFUSED, TROUBLED, WITHOUT_
 from tests.browser.served import Served, serving
 from tests.browser.test_pages import PATHS, TABS
 from tests.support.postgres import temporary_directory
+from tests.support.processes import wait_for
 
 # What the documentation shows better of a company than of a test.
 KEPT = {"overview": "overview", "fires-near": "fires", "job": "job"}
@@ -69,7 +70,11 @@ def _take(browser: Browser, served: Served, directory: Path, only: list[str] | N
     reader = served.key("read", tenant="reader")["text"]
     newcomer = served.tenant("newcomer")
     first = newcomer.create(name="first-job", schedule={"every": "5s"}, target=served.echo())
-    newcomer.wait_for(first, "succeeded")
+    wait_for(
+        lambda: any(one["state"] == "succeeded" for one in newcomer.executions(first)),
+        60,
+        "the first job does not run",
+    )
     pages = tuple(Scene(name, path, lambda page: None) for name, path in _pages(served).items())
     for key, scenes in (
         (served.admin_key, (*pages, *OPENED, *TROUBLED)),
