@@ -14,7 +14,10 @@ const GO_WITHIN = 1500;
 let going = 0;
 const bound = new Map<string, () => void>();
 
-/** Give keys a meaning for as long as a page is there; the answer takes it away again. */
+/**
+ * Give keys a meaning for as long as a page is there; the answer takes it away again. Pages do so in a layout effect: other effects
+ * come later than the first frame, and a key that was pressed before them would be lost.
+ */
 export function bind(keys: Record<string, () => void>): () => void {
   for (const [key, act] of Object.entries(keys)) bound.set(key, act);
   return () => {

@@ -1,5 +1,5 @@
 /** One execution: its life on one axis, why it is where it is, and every attempt with what was answered. */
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { post, resource } from "../api.ts";
 import { useData } from "../hooks.ts";
 import { bind } from "../keyboard.ts";
@@ -28,7 +28,7 @@ export function ExecutionDetail({ id }: { id: string }) {
     true,
     known && runs(known) && isTask(known) ? LOOK_MS : undefined,
   );
-  useEffect(() => bind({ e: () => document.querySelector<HTMLElement>(".why")?.focus() }), []);
+  useLayoutEffect(() => bind({ e: () => document.querySelector<HTMLElement>(".why")?.focus() }), []);
   return (
     <Part of={found} title="Execution">
       {({ execution, explanation, steps }) => (

@@ -1,5 +1,5 @@
 /** Past, now and coming of many jobs on one axis. */
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { query } from "../api.ts";
 import { useData } from "../hooks.ts";
 import { bind } from "../keyboard.ts";
@@ -83,7 +83,7 @@ function OnOneAxis() {
     limit: 50,
   })}`;
   const found = useData<Timeline>(path);
-  useEffect(() => bind({ n: () => follow() }), []);
+  useLayoutEffect(() => bind({ n: () => follow() }), []);
   const move = (share: number) => fix(from + (to - from) * share, to + (to - from) * share);
   return (
     <>

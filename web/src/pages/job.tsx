@@ -1,5 +1,5 @@
 /** One job: what it is, what it did, what it will do, and how to stop or start it. */
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { query } from "../api.ts";
 import { useData } from "../hooks.ts";
 import { bind } from "../keyboard.ts";
@@ -30,7 +30,7 @@ export function JobDetail({ id }: { id: string }) {
   const tab = param("tab", "runs");
   useZoneOf(job.data);
   const last = job.data?.recent?.[0]?.id;
-  useEffect(() => bind({ e: () => last && go(`/executions/${last}`) }), [last]);
+  useLayoutEffect(() => bind({ e: () => last && go(`/executions/${last}`) }), [last]);
   const again = () => {
     job.again();
     coming.again();

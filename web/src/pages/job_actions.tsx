@@ -1,5 +1,5 @@
 /** What can be done to a job. Before a consequence, the consequence: from the API's own dry run. */
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { post, remove } from "../api.ts";
 import { bind } from "../keyboard.ts";
 import { asCli, asCurl, Copy } from "../parts/copy.tsx";
@@ -25,7 +25,7 @@ export function Actions({ job, again }: { job: Job; again: () => void }) {
   const [asked, ask] = useState<Asked>(null);
   const over = job.state === "completed" || job.state === "cancelled";
   const recurring = job.kind === "recurring";
-  useEffect(
+  useLayoutEffect(
     () =>
       bind({
         r: () => !over && void run(job),

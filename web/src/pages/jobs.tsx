@@ -1,5 +1,5 @@
 /** All jobs: found by part of a name, narrowed by filters, acted on by rows. */
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { post, query } from "../api.ts";
 import { useData } from "../hooks.ts";
 import { bind, focused } from "../keyboard.ts";
@@ -112,7 +112,7 @@ function Rows({ page, again }: { page: JobPage; again: () => void }) {
 
 /** `r`, `s` and `e` for the row that has the focus. */
 function useRowKeys(jobs: Job[], hold: (job: Job) => void): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const row = () => jobs.find((job) => job.id === focused()?.dataset.id);
     const acting = (act: (job: Job) => void) => () => {
       const job = row();
