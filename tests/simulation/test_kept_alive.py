@@ -17,9 +17,9 @@ def test_a_claim_is_kept_alive_while_its_start_is_being_asked_for(url: str) -> N
         worker, queue = engine.worker, engine.worker.starter._starting
         answered, start = asyncio.Event(), queue.start
 
-        async def start_slowly(claims: Sequence[Claim]) -> list[Claim]:
+        async def start_slowly(claims: Sequence[Claim], *, again: bool) -> list[Claim]:
             await answered.wait()
-            return await start(claims)
+            return await start(claims, again=again)
 
         await worker.claimer.run_once(engine.time.now())
         queue.start = start_slowly
