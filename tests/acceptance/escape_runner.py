@@ -58,6 +58,7 @@ def main() -> None:
 async def _report(arguments: list[str]) -> dict[str, Any]:
     fallen = await fallen_walls()
     before = _resident()
+    of_others = set(_left())  # of a worker that another test killed
     room = asyncio.Semaphore(_AT_ONCE)
 
     async def run(name: str, escape: Escape) -> tuple[str, Any]:
@@ -65,7 +66,12 @@ async def _report(arguments: list[str]) -> dict[str, Any]:
             return name, await _run(name, escape, arguments)
 
     ended = dict(await asyncio.gather(*(run(name, escape) for name, escape in ESCAPES.items())))
-    return {"fallen": fallen, "ended": ended, "grown": _resident() - before, "left": _left()}
+    return {
+        "fallen": fallen,
+        "ended": ended,
+        "grown": _resident() - before,
+        "left": sorted(set(_left()) - of_others),
+    }
 
 
 async def _run(name: str, escape: Escape, arguments: list[str]) -> dict[str, Any]:
@@ -94,16 +100,30 @@ def _resident() -> int:
 
 
 def _left() -> list[str]:
-    """Processes of the scripts that are still there."""
+    """Processes of the scripts that are still there. Those below another process than this one belong to a
+    worker of another test."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
+            words = _words(entry)
+            inside = words[:2] in ([CANARY.encode(), b"600"], [b"sleep", b"611"]) or b"/run/script" in words
+            if inside and _keeper(entry) in (1, os.getpid()):
+                found.append(f"{entry.name}: {b' '.join(words).decode()}")
+        except (OSError, StopIteration):
             continue
-        if words[:2] in ([CANARY.encode(), b"600"], [b"sleep", b"611"]) or b"/run/script" in words:
-            found.append(f"{entry.name}: {b' '.join(words).decode()}")
     return found
+
+
+def _words(process: Path) -> list[bytes]:
+    return (process / "cmdline").read_bytes().split(b"\0")
+
+
+def _keeper(process: Path) -> int:
+    """The first process above one of a script that is not part of its sandbox."""
+    status = (process / "status").read_text().splitlines()
+    parent = int(next(line for line in status if line.startswith("PPid:")).split()[1])
+    above = process.parent / str(parent)
+    return _keeper(above) if parent > 1 and b"/run/script" in _words(above) else parent
 
 
 if __name__ == "__main__":

@@ -160,6 +160,7 @@ def test_what_was_started_without_an_answer_and_then_asked_to_stop_keeps_its_slo
             await add(database, Limit("one", max_parallel=1), 2)
             queue, other = await workers(database, 2)
             [mine], [anothers] = await claim(queue, 1), await claim(other, 1)
+            assert (mine.started_at, anothers.started_at) == (None, None)
             with answers_lost(database, monkeypatch, "start"), pytest.raises(Unavailable):
                 await queue.starting.start_gated([mine], system_now())
             await database.execute(_ASK_TO_STOP, mine.job_id)
@@ -178,6 +179,8 @@ def test_a_plain_start_without_an_answer_finds_what_was_asked_to_stop_since(
             await add(database, None, 3)
             [queue] = await workers(database, 1)
             claims = await claim(queue, 3)
+            # A claim starts what is due already; these are as if they had been claimed ahead.
+            await database.execute("UPDATE executions SET started_at = NULL")
             with answers_lost(database, monkeypatch, "start"), pytest.raises(Unavailable):
                 await queue.starting.start(claims[:2])
             for one in claims[1:]:  # of which the last was never asked for
