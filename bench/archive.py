@@ -74,7 +74,7 @@ class Everything(Leases):
 
 
 async def archive(place: Installation, rows: int, looks: int) -> Archived:
-    """A day of so many rows: copied, archived, dropped, looked into."""
+    """A day of `rows` rows: copied, archived, dropped, looked into."""
     await place.empty()
     day = await fill(place, rows)
     copied = await copy(place, day, rows)
@@ -99,7 +99,7 @@ async def archive(place: Installation, rows: int, looks: int) -> Archived:
 
 
 async def fill(place: Installation, rows: int) -> Instant:
-    """An old day with so many executions that ended."""
+    """An old day with `rows` executions that ended."""
     day = system_now() // DAY * DAY - DAYS_AGO * DAY
     await place.database.execute(
         "SELECT make_day('history', 'finished_at', ($1::timestamptz AT TIME ZONE 'UTC')::date)", day
@@ -200,7 +200,8 @@ def _answer_to(asked: urllib.request.Request) -> Any:
 
 
 async def beside(place: Installation, count: int, rows: int) -> float:
-    """Executions per second of a drain while an old day of so many rows is archived; of none, alone."""
+    """Executions per second of a drain while an old day of `rows` rows is archived; with 0, of a drain
+    alone."""
     await place.empty()
     await forget(place)
     if rows:

@@ -87,7 +87,7 @@ async def catch_up(place: Installation, jobs: int, down: int, live: int) -> None
 
 
 async def add(place: Installation, count: int, written: Schedule, queue: str, since: Instant) -> None:
-    """Recurring jobs that nobody has planned since an instant."""
+    """Recurring jobs that were not planned since an instant."""
     first = rule_of(written).next_fire(since - since % MINUTE if written.cron else since)
     assert first is not None
     await place.add_recurring(count, written, first, queue)

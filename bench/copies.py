@@ -64,7 +64,7 @@ class Copies:
         return cls(place, pattern, statement)
 
     async def add(self, count: int, first: Instant, every: Span = 0) -> None:
-        """So many of them, due from `first` on at even distances."""
+        """Add `count` of them, due from `first` on at even distances."""
         starts = iter(range(0, count, PER_STATEMENT))
 
         async def worker() -> None:

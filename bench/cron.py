@@ -2,7 +2,7 @@
 
 Each contender walks from one fire to the next, `WALK` fires from the same start and again, without any memory
 of earlier answers. All three keep what they learnt about the zone itself, as zoneinfo does; what the first
-question in a zone nobody asked about costs is measured on its own. The middle of three measurements counts.
+question in a new zone costs is measured on its own. The middle of three measurements counts.
 
     .venv/bin/python -m bench.cron
 """

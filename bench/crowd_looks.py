@@ -50,7 +50,7 @@ def looks(job: str, quiet: str, execution: str, ago: dict[str, str], week: str) 
         Look("jobs with a rare target", "/v1/jobs", LIST_MS, {"target": "http"}),
         Look("jobs of a queue that has none", "/v1/jobs", LIST_MS, {"queue": "nobody"}),
         Look("jobs with a tag", "/v1/jobs", LIST_MS, {"tag": "etl"}),
-        Look("a name that nobody has", "/v1/jobs", NAME_MS, {"name": "zzzz"}),
+        Look("a name that no job has", "/v1/jobs", NAME_MS, {"name": "zzzz"}),
         Look("three letters of a name", "/v1/jobs", NAME_MS, {"name": "a1f"}),
         Look("a word of a name", "/v1/jobs", NAME_MS, {"name": "nightly"}),
         Look("jobs counted", "/v1/jobs/count", 600),

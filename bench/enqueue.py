@@ -26,7 +26,7 @@ from bench.tasks_app import app, noop
 
 WRITERS = 8
 SINGLES = 20
-"""One call by itself for so many in bulk."""
+"""One call by itself for this many in bulk."""
 LOGIN = "bench_app"
 MANY, ONE, BULK = "`enqueue_many`", f"`enqueue`, {WRITERS} threads", "jobs in bulk over HTTP"
 ORDER = "INSERT INTO tocsin.bench_orders (customer) VALUES ($1)"

@@ -31,7 +31,7 @@ def tick() -> None:
 
 
 def times(server_url: str, runs: int) -> dict[str, list[float]]:
-    """Milliseconds of each, so many times."""
+    """Milliseconds of each, `runs` times."""
     sandbox = Sandbox.open(server_url)
     try:
         found = {

@@ -51,7 +51,7 @@ class Beside(msgspec.Struct, frozen=True):
 
 
 async def beside(place: Installation, count: int, ended: int, days: int) -> Beside:
-    """One drain beside so many ended jobs on each of so many days."""
+    """One drain beside `ended` ended jobs on each of `days` days."""
     await place.empty()
     await place.database.execute("DELETE FROM day_walks")
     for number in range(days):

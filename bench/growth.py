@@ -1,5 +1,4 @@
-"""(e) Growth: what a backlog of future jobs costs. The drain and the idle lag beside so many pending
-one-offs.
+"""(e) Growth: what a backlog of future jobs costs. The drain and the idle lag beside pending one-offs.
 
     .venv/bin/python -m bench.growth [--pending 0 1000000 10000000] [--runs 3]
 
@@ -34,7 +33,7 @@ DRAINS = 3
 
 
 class Grown(msgspec.Struct, frozen=True):
-    """What was measured beside so many pending jobs."""
+    """What was measured beside a number of pending jobs."""
 
     pending: int
     drains: list[Drained]
@@ -66,7 +65,7 @@ async def growth(sizes: list[int], count: int, instants: int, runs: int) -> list
 
 
 async def add_pending(place: Installation, count: int) -> None:
-    """Make a backlog of so many."""
+    """Make a backlog of `count` jobs."""
     await place.empty()
     if count:
         copies = await Copies.of_one(place)

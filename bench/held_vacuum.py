@@ -3,9 +3,9 @@ cleaning up.
 
     .venv/bin/python -m bench.held_vacuum [--warm-up 2] [--minutes 5] [--runs 3]
 
-Somebody's forgotten transaction holds a snapshot, so that no row version that died since can be removed. Work
-is added while it is drained, so that the queue never empties. Throughput is counted in windows of ten seconds
-by what history says.
+A forgotten transaction holds a snapshot, so that no row version that died since can be removed. Work is added
+while it is drained, so that the queue never empties. Throughput is counted in windows of ten seconds by what
+history says.
 
 A machine whose speed changes by the minute has slopes of its own. So two installations drain at the same
 time, each with a database and an engine of its own, and only one has the open transaction: the slope of their
@@ -68,7 +68,7 @@ class SideBySide(msgspec.Struct, frozen=True):
 
 
 async def side_by_side(place: Installation, warm_up: float, minutes: float) -> SideBySide:
-    """Drain for so many minutes here with an open transaction, and in another installation without one."""
+    """Drain for `minutes` here with an open transaction, and in another installation without one."""
     async with installation() as other:
         ready = asyncio.Barrier(2)
         held, free = await asyncio.gather(

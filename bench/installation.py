@@ -35,8 +35,8 @@ BATCH = 1000
 class Installation:
     """A database and whatever processes a benchmark starts over it.
 
-    `backlog_until` is the id up to which jobs are a backlog: they stay when the rest is forgotten, and nobody
-    waits for them.
+    `backlog_until` is the id up to which jobs are a backlog: they stay when the rest is forgotten, and no
+    drain waits for them.
     """
 
     def __init__(self, url: str, database: Database, server: int) -> None:
@@ -129,7 +129,7 @@ class Installation:
         )
 
     async def tenants(self, count: int) -> list[int]:
-        """Ids of so many tenants, the first of which is there from the start."""
+        """Ids of `count` tenants, the first of which is there from the start."""
         await self.database.execute(
             "INSERT INTO tenants (name) SELECT 'tenant-' || n FROM generate_series(2, $1::integer) AS n"
             " ON CONFLICT DO NOTHING",

@@ -60,7 +60,7 @@ async def main(sizes: Sequence[int]) -> int:
 
 
 async def fill(place: Installation, tenants: Sequence[int], queued: int, ahead: Span) -> None:
-    """So many executions in every lane, due so far ahead; a few thousand in the first."""
+    """Put `queued` executions into every lane, due `ahead` from now; a few thousand into the first."""
     await place.empty()
     await place.database.execute(
         "INSERT INTO lanes (cell, queue, priority, tenant_id, route) SELECT 0, q, 5, t, 'noop' FROM unnest($1::text[]) AS q, unnest($2::integer[]) AS t",
@@ -87,7 +87,7 @@ async def look(database: Database) -> float:
 
 
 async def look_ups(database: Database, keys: Sequence[int]) -> float:
-    """Milliseconds that so many look-ups by primary key take in one statement."""
+    """Milliseconds that look-ups of `keys` by primary key take in one statement."""
     return await median(lambda: database.fetch(_LOOK_UPS, keys))
 
 

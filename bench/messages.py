@@ -31,7 +31,7 @@ _TIMEOUT = 30.0
 
 
 class Rates(NamedTuple):
-    """Per second, and per second of processor time of whoever sent."""
+    """Per second, and per second of the sender's processor time."""
 
     per_second: float
     per_core: float

@@ -85,7 +85,7 @@ def growth(
 
 @contextmanager
 def _axes(path: Path, title: str, x_label: str, y_label: str) -> "Iterator[Any]":
-    import matplotlib as mpl  # noqa: PLC0415 - so that whoever needs no plot needs no matplotlib
+    import matplotlib as mpl  # noqa: PLC0415 - a run without plots needs no matplotlib
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     with mpl.rc_context(STYLE):

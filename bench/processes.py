@@ -21,8 +21,8 @@ def resident_mb(pids: Iterable[int]) -> float:
 
 def children(pid: int) -> list[int]:
     """Children of a process; a database server has no grandchildren."""
-    everybody = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
-    return [one for one in everybody if (fields := _stat(one)) and int(fields[PARENT]) == pid]
+    processes = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    return [one for one in processes if (fields := _stat(one)) and int(fields[PARENT]) == pid]
 
 
 def _stat(pid: int) -> list[str]:

@@ -7,8 +7,8 @@ many as its weight would allow, every second one claimed ahead: its start lag.
 
 A flooded host: one tenant has thousands of calls to one host. The lag of another tenant's calls, with and
 without them: to another host while the flooded one hangs, and to the flooded host while that one is slow, for
-one that hangs has a connection free for nobody. Beside these, without a limit, the lag of the tenant's own
-calls to another host: who floods a host delays its own calls.
+one that hangs has no connection free. Beside these, without a limit, the lag of the tenant's own calls to
+another host: a tenant that floods a host delays its own calls.
 """
 
 import asyncio

@@ -2,9 +2,9 @@
 
 .venv/bin/python -m bench.spread [--count 400] [--seconds 20] [--runs 3]
 
-How late anybody is on this machine is up to the machine first, whose cores and disk stop at times. So at the
-same time as the run two others wait for as many instants of their own: a thread that only wakes up, and one
-that wakes up and commits a mark, as whoever writes down each start on its instant has to.
+Lateness on this machine is up to the machine first, whose cores and disk stop at times. So at the same time
+as the run two other threads wait for as many instants of their own: one only wakes up, and one wakes up and
+commits a mark, as any scheduler that writes down each start on its instant has to.
 """
 
 import argparse

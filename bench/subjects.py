@@ -90,7 +90,7 @@ class Subject(NamedTuple):
     """In the plural."""
     ready: Callable[[], AbstractAsyncContextManager[Ready]]
     share: int = 1
-    """One in so many of the executions that others are measured with: it is slower."""
+    """One in this many of the executions that others are measured with: it is slower."""
     forks: bool = False
     """Whether others spend the processor time, so that ours would say nothing."""
 

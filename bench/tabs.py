@@ -29,7 +29,7 @@ class Tabs:
         self._pages: list[tuple[Page, CDPSession]] = []
 
     async def have(self, number: int) -> None:
-        """Open tabs until there are so many, and wait until each shows its numbers."""
+        """Open tabs until there are `number` of them, and wait until each shows its numbers."""
         while len(self._pages) < number:
             page = await self._context.new_page()
             profile = await self._context.new_cdp_session(page)

@@ -146,7 +146,7 @@ class BareWorker:
 
 @asynccontextmanager
 async def bare_workers(port: int, count: int) -> AsyncIterator[None]:
-    """So many of them, claiming."""
+    """Start `count` of them, claiming."""
     clients = [await BareWorker.open(port) for _ in range(count)]
     running = [asyncio.create_task(client.run()) for client in clients]
     try:

@@ -112,7 +112,7 @@ async def lags(place: Installation, count: int, seconds: int, seed: int) -> list
 
 
 async def herd_lags(place: Installation, count: int, number: int = WORKERS) -> list[float]:
-    """The same for tasks that are all due at one instant, over so many workers."""
+    """The same for tasks that are all due at one instant, over `number` workers."""
     async with gateway(place) as workers:
         await place.add_one_offs(count, system_now() + 3600 * SECOND, call_of("noop"))
         await place.settle_down()

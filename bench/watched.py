@@ -70,7 +70,7 @@ async def without_and_with_tallies(place: Installation, count: int, runs: int) -
 
 
 async def without_and_with_a_tab(place: Installation, count: int, runs: int) -> Pair:
-    """Drains that nobody watches, and those that a program does."""
+    """Drains that are not watched, and drains that a program watches."""
     found: Pair = ([], [])
     async with api(place) as door:
         for number in range(2 * runs):
@@ -81,7 +81,7 @@ async def without_and_with_a_tab(place: Installation, count: int, runs: int) -> 
 
 
 async def without_and_with_a_browser(place: Installation, count: int, runs: int) -> Pair:
-    """Drains that nobody watches, and those that somebody does."""
+    """Drains that are not watched, and drains that a browser watches."""
     found: Pair = ([], [])
     async with api(place) as door:
         for number in range(2 * runs):
@@ -189,7 +189,7 @@ def _request(key: str, path: str) -> bytes:
 
 
 async def cost(place: Installation, door: Door, tabs: Tabs, number: int, seconds: float) -> Looked:
-    """What so many tabs cost while nothing else changes."""
+    """What `number` tabs cost while nothing else changes."""
     await tabs.have(number)
     await asyncio.sleep(SETTLE)
     asked, used = await queries(place), cpu_seconds([door.pid])

@@ -1,9 +1,9 @@
 """The background parts of a process: what runs as a task of its own until it is told to stop.
 
-Nobody awaits such a task, so one that ended would be missed by nobody: work would be found late, or not at
-all. Here an end by an exception, or by a cancellation that nobody here asked for, is an error: it is logged
-and counted, and the part begins again after a growing pause. Only a part that returns is over; a `Loop`
-returns when it was stopped.
+No caller awaits such a task, so its end would go unnoticed: work would be found late, or not at all. Here an
+end by an exception, or by a cancellation that the process did not ask for, is an error: it is logged and
+counted, and the part begins again after a growing pause. Only a part that returns is over; a `Loop` returns
+when it was stopped.
 """
 
 import asyncio

@@ -55,8 +55,8 @@ def _tell_nobody(_: str, __: str) -> None:
 class Loop:
     """Runs one service until stopped.
 
-    `first_after` puts the first run off by so many seconds, for what can wait: an engine that starts has a
-    backlog more often than not. A wake-up counts in that time as well.
+    `first_after` puts the first run off by that many seconds, for work that can wait: an engine that starts
+    usually has a backlog. A wake-up counts in that time as well.
     """
 
     def __init__(self, service: Service, clock: Clock, first_after: float = 0.0) -> None:
@@ -134,7 +134,7 @@ class Loop:
 
 
 def _kind_of(error: Exception) -> str:
-    """Of which family an error is, for whoever counts."""
+    """The family of an error, as it is counted."""
     if isinstance(error, Unavailable):
         return "unavailable"
     return "ownership_lost" if isinstance(error, OwnershipLost) else "defect"

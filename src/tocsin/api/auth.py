@@ -26,7 +26,7 @@ from tocsin.store.sessions import SessionStore
 from tocsin.store.tenants import TenantStore
 
 TENANT_HEADER: Final = "tocsin-tenant"
-_REMEMBERED_FOR: Final = 5.0  # seconds until a change is seen even if nobody said so
+_REMEMBERED_FOR: Final = 5.0  # seconds until a change is seen without a notice
 _REMEMBERED: Final = 10_000
 _LONGEST_KEY: Final = 512
 _K = TypeVar("_K")

@@ -116,8 +116,8 @@ class _Batch:
         return len(self._results)
 
     async def break_off(self, error: Refused | Unavailable) -> None:
-        """Nothing more is looked at. What was checked and can still be written is; each item says what became
-        of it."""
+        """Look at nothing more. Items that were checked and can still be written are; each item says what
+        became of it."""
         self._complete = False
         if isinstance(error, Refused):
             try:
@@ -135,7 +135,7 @@ class _Batch:
             self._results.append(BatchItem(len(self._results), problem=document_of(error)))
 
     def add(self, raw: bytes) -> None:
-        """Check an item; what is wrong with it concerns nobody else."""
+        """Check an item; its errors concern no other item."""
         index = len(self._results)
         if index >= MAX_ITEMS:
             raise too_many()

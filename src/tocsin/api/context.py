@@ -83,7 +83,7 @@ class Context(msgspec.Struct, frozen=True):
     Those over the API's own connections see the tenant that a call acts for; `tenants`, `keys`, `resealing`,
     `all_queues`, `all_series`, `tallies`, `system`, `picture` and `whole_audit` are over the operator's,
     which see all, and are only for callers with the `admin` scope. `sessions` is, too: it is asked by the
-    hash of what a browser holds, before anybody knows for whom. So are `logins` and `archives`.
+    hash of what a browser holds, before its tenant is known. So are `logins` and `archives`.
     """
 
     database: Database

@@ -95,7 +95,7 @@ async def list_owners(call: ApiCall) -> wire.Owners:
 
 
 async def release(call: ApiCall) -> wire.Disowned:
-    """Let an owner's jobs be nobody's; they stay as they are."""
+    """Forget an owner; its jobs stay as they are and have none."""
     owner = _owner(call)
     released = await call.context.declaring.release(call.asker.tenant_id, owner)
     if released is None:
@@ -272,7 +272,8 @@ async def _coming(
 async def _carry_out(
     call: ApiCall, round_: Round, steps: Sequence[_Step], now: Instant
 ) -> list[wire.DeclaredJob]:
-    """Do what the steps say. What is refused now, because of a change meanwhile, is told of its job."""
+    """Do what the steps say. A step that is refused now, because of a change meanwhile, is told with its
+    job."""
     created = await _create(call, round_, [step for step in steps if step.shown.action == "created"], now)
     done = []
     for step in steps:

@@ -57,7 +57,8 @@ def patched(current: Any, patch: wire.JobPatch, call: ApiCall, now: Instant) -> 
 
 
 def stored_definition(row: Any) -> Definition:
-    """The definition in a job's row. What this version cannot read may be had from a newer API process."""
+    """The definition in a job's row. A definition that this version cannot read may be had from a newer API
+    process."""
     try:
         schedule = stored_job.parse_schedule(row["schedule"])
         target = stored_job.read_target(row["target"])

@@ -150,7 +150,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     answer: Any
     scope: Scope = Scope.READ
     keyless: bool = False
-    """Whether it is asked before there is a key or session: then the asker is nobody, and the handler
+    """Whether it is asked before there is a key or session: then the asker is `NOBODY`, and the handler
     checks."""
     status: int = 200
     answer_kind: str = "application/json"

@@ -1,7 +1,7 @@
 """Waiting for the end of executions.
 
 All that wait in a process share one look at the database, every 50 ms while there are any. A look asks by key
-which of them are live no more; nothing is asked while nobody waits.
+which of them are no longer live; nothing is asked while no request waits.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Ends:
             self._leave(key, ended)
 
     def stop(self) -> None:
-        """The process ends: nobody waits any longer."""
+        """The process ends: answer all that wait."""
         self._stopping = True
         self._tell(list(self._waiting))
 

@@ -80,8 +80,8 @@ async def logs(call: ApiCall) -> wire.LogPage:
 async def cancel(call: ApiCall) -> wire.CancelledExecution:
     """Call an execution off, or ask it to stop if it is running.
 
-    The answer is what the cancelling transaction did. What is read afterwards only adds the end of an
-    execution that has ended by then: one that was called may have been stopped as `cancelled` already.
+    The answer is what the cancelling transaction did. A read afterwards only adds the end of an execution
+    that has ended by then: one that was called may have been stopped as `cancelled` already.
     """
     key, tenant_id = key_of(call), call.asker.tenant_id
     reason = call.reason() or "cancelled by a user"
@@ -151,7 +151,8 @@ async def explain_execution(call: ApiCall) -> wire.Explanation:
 
 
 async def page(call: ApiCall, state: State | None, *, dead_letters: bool = False) -> wire.ExecutionPage:
-    """A page of executions in a state; of dead letters, those that nobody gave up, with their attempts."""
+    """A page of executions in a state; of dead letters, those that were not discarded, with their
+    attempts."""
     limit, where = call.limit(), await filter_of(call, state, kept_only=dead_letters)
     place = decode_cursor(call.query.get("cursor"), wire.ExecutionPlace)
     after = Place(*place) if place else None
@@ -166,8 +167,8 @@ async def page(call: ApiCall, state: State | None, *, dead_letters: bool = False
 
 
 async def filter_of(call: ApiCall, state: State | None, *, kept_only: bool = False) -> ExecutionFilter:
-    """What the listing's parameters narrow it to. What no index knows is searched for in the last week, if no
-    range is given."""
+    """What the listing's parameters narrow it to. Filters without an index search the last week, if no range
+    is given."""
     job, lag, node = call.query.get("job"), call.query.get("min_lag"), call.query.get("node")
     finished_from, finished_to = call.instant("finished_from"), call.instant("finished_to")
     where = ExecutionFilter(

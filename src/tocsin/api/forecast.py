@@ -97,7 +97,7 @@ def fit_of(load: Load, schedule: Schedule, now: Instant) -> wire.Fit:
 
 
 async def note_of_peak(context: Context, tenant_id: int, schedule: Schedule, now: Instant) -> str | None:
-    """What to tell somebody who creates a recurring job that joins a peak of the coming day."""
+    """What to tell a user who creates a recurring job that joins a peak of the coming day."""
     if not schedule.recurring:
         return None
     day, rule = await context.foresight.day(tenant_id), rule_of(schedule)

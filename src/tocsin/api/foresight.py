@@ -1,9 +1,8 @@
 """The load of each tenant's coming day, as creations look at it.
 
-Every recurring job that is created alone is told if it joins a peak, whoever creates it. For that a process
-asks the database once in ten seconds for each tenant, however many jobs are created: they share one look.
-Creations wait a tenth of a second for it at most, and none fails with it: what is not known by then is not
-said.
+The creator of a single recurring job is told if the job joins a peak. For that a process asks the database
+once in ten seconds for each tenant, however many jobs are created: they share one look. Creations wait a
+tenth of a second for it at most, and none fails with it: what is not known by then is not said.
 """
 
 import asyncio

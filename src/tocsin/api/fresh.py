@@ -1,6 +1,6 @@
-"""Answers of the last second, shared by everybody who asks the same: ten open dashboards cost what one does.
+"""Answers of the last second, shared by all who ask the same: ten open dashboards cost what one does.
 
-What takes long again and again is shared for longer, so that looking costs a busy database a fiftieth of a
+An answer that keeps taking long is shared for longer, so that looking costs a busy database a fiftieth of a
 core at most. Once is chance: the first look over a cold connection would otherwise be shown for many seconds.
 """
 

@@ -26,7 +26,7 @@ class Gateway(Protocol):
         """Settle, then wait for work."""
 
     async def withdraw(self, tenant_id: int, worker: str, ask: Ask) -> None:
-        """Nobody waits for the answer to a claim any more."""
+        """The worker no longer waits for the answer to a claim."""
 
     async def settle(self, tenant_id: int, worker: str, settle: Sequence[TaskSettlement]) -> list[Settled]:
         """Write down what became of attempts."""

@@ -78,8 +78,8 @@ class Intake:
             self._writers -= 1
 
     def _next_batch(self) -> list[_Entry]:
-        """The next in line. What waited longer than a statement may take is given up instead, while nothing
-        is written."""
+        """The next in line. An entry that waited longer than a statement may take is given up instead, while
+        nothing is written."""
         oldest = self._clock.monotonic() - self._patience
         while self._waiting and self._waiting[0].since < oldest:
             _tell([self._waiting.popleft()], Unavailable("too many creations are waiting for the database"))
@@ -102,7 +102,7 @@ class Intake:
                 written.set_result(None)
 
     async def _give_up(self, batch: list[_Entry], error: Exception) -> None:
-        """Tell the callers; but a job that cannot be written at all is nobody's trouble but its own."""
+        """Tell the callers; but a job that cannot be written at all fails alone."""
         if len(batch) > 1 and not isinstance(error, Unavailable):
             for entry in batch:
                 await self._write([entry])
@@ -111,7 +111,7 @@ class Intake:
 
 
 def _tell(batch: list[_Entry], error: Exception) -> None:
-    """Nobody waits for ever: whoever has not heard yet, hears this."""
+    """Tell the error to all callers that still wait."""
     for _, written, _ in batch:
         if not written.done():
             written.set_exception(error)

@@ -1,4 +1,4 @@
-"""``/v1/jobs``: create, find, read, change, delete. What stops and starts a job is in `control`."""
+"""``/v1/jobs``: create, find, read, change, delete. Routes that stop and start a job are in `control`."""
 
 import hashlib
 from collections import defaultdict

@@ -1,8 +1,8 @@
 """A listing from its rows. One row never fails a list: what cannot be shown is named in `broken`, beside the
 others.
 
-Such rows come from a defect, a hand in the database, or a newer version. They stay as they are; whoever has
-the id can look at the row or delete the thing.
+Such rows come from a defect, a hand in the database, or a newer version. They stay as they are; a user who
+has the id can look at the row or delete the thing.
 """
 
 from collections.abc import Callable, Sequence

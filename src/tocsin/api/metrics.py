@@ -1,8 +1,9 @@
 """``/metrics``: what every live node counted, and the fleet's own numbers.
 
 Nodes send what they count with their heartbeats (`telemetry`). What no node knows by itself is asked of the
-database here: how deep queues are, what nobody planned, what is nobody's. That costs a few bounded statements
-however much waits, and is shared by all who scrape within a second, or longer if it took long.
+database here: how deep queues are, which fires are not planned, which shards have no owner. That costs a few
+bounded statements however much waits, and is shared by all who scrape within a second, or longer if it took
+long.
 
 Queues and tenants are names that users choose, so only the deepest are named; the rest is `other`.
 """

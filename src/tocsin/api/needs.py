@@ -107,7 +107,7 @@ def _late(hour: HourEnded) -> list[Need]:
 
 
 def _keys(ending: Sequence[Any]) -> list[Need]:
-    """Keys that nobody rotated, and whose programs will soon be refused."""
+    """Keys that were not rotated, and whose programs will soon be refused."""
     return [
         Need("key", f"the key {row['name']} ends soon", 1, "/keys", format_instant(row["expires_at"]))
         for row in ending
@@ -115,7 +115,7 @@ def _keys(ending: Sequence[Any]) -> list[Need]:
 
 
 def _queues(load: Load) -> list[Need]:
-    """Queues that somebody paused, and perhaps forgot."""
+    """Queues that a user paused, and perhaps forgot."""
     return [
         Need(
             "paused",

@@ -1,4 +1,4 @@
-"""One pulse a second for everybody who listens, whatever their number: two statements, while somebody does.
+"""One pulse a second for all listeners, whatever their number: two statements, while there is a listener.
 
 A listener hears of its own tenant only, and of the fleet if it is an operator's. What ended is read with an
 overlap, since a row may be committed a moment after its end was noted; what was told already is not told
@@ -65,7 +65,7 @@ class Listener:
 
 
 class Pulse:
-    """Beats while somebody listens."""
+    """Beats while there is a listener."""
 
     def __init__(
         self, stats: StatsStore, operations: OperationStore, leases: LeaseStore, clock: Clock

@@ -88,7 +88,7 @@ class PendingJobs:
 
 
 def _looked_at(counting: asyncio.Task[None]) -> None:
-    """Whoever waits for a count hears of its failure; if nobody does, the next request counts again."""
+    """Requests that wait for a count hear of its failure; if none waits, the next request counts again."""
     if not counting.cancelled():
         counting.exception()
 

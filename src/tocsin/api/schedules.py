@@ -20,7 +20,7 @@ _NO_JOB = UUID(int=0)
 
 
 async def preview_schedule(call: ApiCall) -> Preview:
-    """The fires of a schedule that nobody has saved."""
+    """The fires of a schedule that is not saved."""
     now = call.context.clock.now()
     after = now if call.body.after is None else parse_instant(call.body.after, "after")
     if not 1 <= call.body.limit <= _MOST:

@@ -1,7 +1,7 @@
 """``/v1/stats/…`` and ``/v1/upcoming``: how it stands, what comes next.
 
-Answers are shared for a second by everybody who asks for the same tenant, so that ten open dashboards cost
-what one does.
+Answers are shared for a second by all who ask for the same tenant, so that ten open dashboards cost what one
+does.
 """
 
 from typing import Any, Final
@@ -91,7 +91,7 @@ async def lag(call: ApiCall) -> wire.LagMap:
 
 
 async def _found(call: ApiCall, asked: Asked) -> Series:
-    """The series that was asked for, by whoever may see it."""
+    """The series that was asked for, if the asker may see it."""
     context, asker, now = call.context, call.asker, call.context.clock.now()
     job, fleet = call.query.get("job"), call.choice("of", ("tenant", "fleet")) == "fleet"
     if (fleet or asked.group == "tenant") and not asker.operator:

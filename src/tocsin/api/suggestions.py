@@ -1,4 +1,4 @@
-"""What somebody may have meant who wrote a field or a value that there is not.
+"""What a user may have meant by a field or a value that does not exist.
 
 First what users of other schedulers write, which no likeness would find: `run_at`, `cron_expr`,
 `max_retries`. Then the nearest of the names or values that are possible at that place, as the types of the

@@ -1,8 +1,9 @@
 """API requests per second: a token bucket per tenant, in each API process for itself.
 
 A fleet of n API processes therefore lets n times the limit through; that keeps the check off the network and
-off the database. Operators' keys pass: whoever must lift a limit must not be locked out by it. Every answer
-under a limit says what is left, in the `RateLimit` and `RateLimit-Policy` fields that the IETF drafted.
+off the database. Operators' keys pass: an operator who must lift a limit must not be locked out by it. Every
+answer under a limit says what is left, in the `RateLimit` and `RateLimit-Policy` fields that the IETF
+drafted.
 """
 
 import math

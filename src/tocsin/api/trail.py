@@ -90,7 +90,7 @@ class Trail:
 
     def made(self, watch: Watch | None) -> None:
         """A line in the log, beside the entry. It names jobs and executions by their ids, and nothing by a
-        name that somebody chose: those are in the audit log, under the same request."""
+        name that a user chose: those are in the audit log, under the same request."""
         subject = {} if watch is None else {"object": shown_object(watch.object)}
         _log.info(
             "change.made",

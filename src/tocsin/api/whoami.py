@@ -1,4 +1,4 @@
-"""``/v1/whoami``: what a key is and may do, for whoever holds it.
+"""``/v1/whoami``: what a key is and may do, for its holder.
 
 Elsewhere only operators see limits; a client that wants to stay below them, or to say which one it met, asks
 here.

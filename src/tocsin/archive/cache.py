@@ -52,7 +52,7 @@ class Cache:
         return file
 
     def _make_room(self) -> None:
-        """Remove what was not read for longest. The folder is ours alone: somebody else's is refused."""
+        """Remove what was not read for longest. The folder is ours alone: another user's is refused."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         if self._folder.stat().st_uid != os.getuid() or self._folder.is_symlink():
             raise Unavailable("the archive cannot be read", why=f"{self._folder} belongs to somebody else")

@@ -12,8 +12,8 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def give_way(seconds: float, *, nice: int = _NICE) -> None:
-    """Run when nobody else wants to; end with the process that started this one, and at the latest after so
-    many seconds."""
+    """Run when no other process wants to; end with the process that started this one, and at the latest after
+    `seconds`."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, max(0.1, seconds))
     with contextlib.suppress(OSError):

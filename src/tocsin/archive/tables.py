@@ -39,7 +39,7 @@ class Table(msgspec.Struct, frozen=True):
     name: str
     at: str
     tenant: str
-    """Whose a row is, as an expression that is never NULL: 0 is nobody's."""
+    """Whose a row is, as an expression that is never NULL: 0 means none's."""
     rest: str
     """What orders rows of one tenant and instant."""
     tie: str

@@ -1,8 +1,8 @@
 """What a process of its own does for the archive: one task on standard input, one answer on standard output.
 
 ``python -m tocsin.archive.work``. It is started for the task and ends with it, so whatever a broken file, a
-large query or a stuck object store does, it does to a process that nobody needs. It has low priority, dies
-with the process that started it, and at the latest when its time is over.
+large query or a stuck object store does, it does to a process that no other part needs. It has low priority,
+dies with the process that started it, and at the latest when its time is over.
 """
 
 import sys

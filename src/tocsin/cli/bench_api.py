@@ -1,7 +1,7 @@
 """The API over kept connections, many requests at a time: for what `Client`, with its connection per request,
 is too slow.
 
-When the API says that it is too much (429, or 503 with `Retry-After`), everybody waits for as long as it
+When the API says that it is too much (429, or 503 with `Retry-After`), all connections wait for as long as it
 says, and the wait is counted. A request is sent a second time only if that cannot do anything twice.
 """
 
@@ -106,7 +106,8 @@ class Api:
                     except (OSError, DeliveryFailed):
                         if not (used and repeatable):
                             raise
-                        # It was kept too long for somebody's taste; the next one is another, or new.
+                        # It was kept open for too long by a server's or proxy's rule; the next one is
+                        # another, or new.
         except TimeoutError:
             raise nobody_there(self.url, f"no answer within {timeout:.0f} s") from None
         except OSError as error:
@@ -138,7 +139,7 @@ class Api:
 
 
 class _Connection:
-    """One exchange after the other. Whoever gives up in the middle of one must not use it again."""
+    """One exchange after the other. A caller that gives up in the middle of one must not use it again."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -169,7 +170,7 @@ class _Connection:
 
 
 async def each(items: Iterable[T], work: Callable[[T], Awaitable[object]], at_once: int) -> None:
-    """Do the work for each item, so many at a time. The first failure ends it."""
+    """Do the work for each item, `at_once` at a time. The first failure ends it."""
     left = iter(items)
 
     async def take() -> None:

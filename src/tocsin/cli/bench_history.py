@@ -1,9 +1,9 @@
 """What the installation recorded of a measurement's executions, once all of them are over.
 
 Only recorded times count: this machine's clock is never held against the server's. History is listed latest
-first, so a look ends at the first page that tells nothing new; a look in vain is followed by one through all
-pages, because what ended earlier may be written later. All executions are read, none is guessed from a
-sample.
+first, so a look ends at the first page that tells nothing new; a look that finds nothing is followed by one
+through all pages, because what ended earlier may be written later. All executions are read, none is guessed
+from a sample.
 """
 
 import asyncio

@@ -100,7 +100,7 @@ class BenchJobs:
     def _is_over(self, task: asyncio.Task[Any]) -> None:
         self._under_way.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever still waits has heard of it
+            task.exception()  # callers that still wait have heard of it
 
     def _body(self, at: Instant) -> bytes:
         job = {

@@ -179,7 +179,7 @@ class Bench:
 
 
 def percentile(ordered: Sequence[float], percent: int) -> float:
-    """The least value that so many per cent do not exceed."""
+    """The least value that `percent` per cent do not exceed."""
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 

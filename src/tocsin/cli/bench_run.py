@@ -38,8 +38,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def jobs(self) -> int:
-        """All jobs that are created: also a backlog, a herd, and one to begin with. So many may be pending at
-        once, since what has just finished counts for a moment."""
+        """All jobs that are created: also a backlog, a herd, and one to begin with. All may be pending at
+        once, since a job that has just finished counts for a moment."""
         return self.singles + 2 * self.executions + self.spread + 1
 
 

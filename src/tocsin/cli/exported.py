@@ -1,4 +1,4 @@
-"""Jobs as somebody would write them: from what the API answers to what it takes, without defaults."""
+"""Jobs as a user would write them: from what the API answers to what it takes, without defaults."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -26,7 +26,7 @@ _ORDER: Final = (
 
 
 def exported_jobs(client: Client, owner: str | None, tag: str | None) -> list[dict[str, Any]]:
-    """The recurring jobs of an owner, or of nobody, that are active or paused, by name."""
+    """The recurring jobs of an owner, or of none, that are active or paused, by name."""
     found = [as_written(job) for job in _jobs(client, tag) if job["managed_by"] == owner]
     return sorted(found, key=lambda job: str(job["name"]))
 

@@ -1,8 +1,8 @@
 """Jobs in a file, one after the other: NDJSON, or the items of a JSON array. Memory stays flat.
 
 Items are handed on as they were written, only without line breaks, so that numbers and text reach the API as
-the user wrote them. A line of NDJSON that is not JSON is the API's to refuse; in an array nobody can tell
-where the next item begins, so there it is the end.
+the user wrote them. A line of NDJSON that is not JSON is the API's to refuse; in an array it is unknown where
+the next item begins, so there it is the end.
 """
 
 import json

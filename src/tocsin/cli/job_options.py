@@ -321,7 +321,7 @@ def _json_or_text(text: str) -> Any:
 
 
 def _not_json(constant: str) -> None:
-    """NaN and Infinity are Python's idea of JSON, nobody else's."""
+    """NaN and Infinity are Python's idea of JSON, not the standard's."""
     raise ValueError(constant)
 
 

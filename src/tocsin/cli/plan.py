@@ -1,7 +1,8 @@
 """`tocsin plan`, `tocsin apply`, `tocsin export` and `tocsin schema`: jobs in a file, as they shall be.
 
 A plan says what applying the file would do, to the fields of jobs and to their fires of the next days. Jobs
-belong to the file's owner: those of other owners cannot be touched, and those of nobody only with --adopt.
+belong to the file's owner: those of other owners cannot be touched, and those without an owner only with
+--adopt.
 """
 
 import sys
@@ -170,7 +171,7 @@ def _show_job(job: Any) -> None:
 
 
 def _show_fires(fires: Any) -> None:
-    until = f"{fires['until'][:16]}Z"  # a span from now: of its end nobody needs the seconds
+    until = f"{fires['until'][:16]}Z"  # a span from now: the seconds of its end do not matter
     if not (fires["gained"] or fires["lost"] or fires["moved"]):
         line(f"    the same {fires['kept']} fires until {until}")
         return

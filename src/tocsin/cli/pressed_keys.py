@@ -39,8 +39,8 @@ class Keyboard:
         self._descriptor = descriptor
 
     def key(self, patience: float) -> str | None:
-        """The next key by its letter or name; None if none is pressed for so many seconds. A terminal that is
-        gone asks to quit."""
+        """The next key by its letter or name; None if none is pressed for `patience` seconds. A terminal that
+        is gone asks to quit."""
         ready, _, _ = select.select([self._descriptor], [], [], max(0.0, patience))
         if not ready:
             return None

@@ -23,7 +23,7 @@ class Account:
 
     A cluster keeps the account that made it. That account must be able to reach the binaries and the data
     directory. Where a parent directory is closed to it (a checkout under /root), the server is given the one
-    capability of passing closed directories, through setpriv, instead of opening them for everybody.
+    capability of passing closed directories, through setpriv, instead of opening them to all users.
     """
 
     def __init__(self, entry: pwd.struct_passwd | None, *, needs_passage: bool) -> None:
@@ -55,8 +55,7 @@ class Account:
             os.chown(path, self._entry.pw_uid, self._entry.pw_gid, follow_symlinks=False)
 
     def claim(self, directory: Path) -> None:
-        """Take a directory that may have been there already; one that somebody else laid out is not for
-        us."""
+        """Take a directory that may have been there already; one that belongs to another user is refused."""
         found = directory.lstat()
         ours = {os.geteuid(), os.geteuid() if self._entry is None else self._entry.pw_uid}
         if not stat.S_ISDIR(found.st_mode) or found.st_uid not in ours:

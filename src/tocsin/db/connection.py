@@ -55,7 +55,7 @@ class Connection(asyncpg.Connection):
         _notice_silence(transport.get_extra_info("socket"))
 
     async def act_for(self, tenants: str) -> None:
-        # Until the server has said yes, nobody knows.
+        # Unknown until the server has said yes.
         self.acts_for = None
         await self.execute("SELECT set_config('tocsin.tenants', $1, false)", tenants)
         self.acts_for = tenants

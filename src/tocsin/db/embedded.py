@@ -222,7 +222,7 @@ def _tuning(sockets: Path) -> dict[str, str | int]:
         "checkpoint_timeout": "15min",
         "random_page_cost": "1.1",
         # More often costs more than it saves: while a transaction is held open each vacuum reads the whole
-        # table in vain.
+        # table and removes nothing.
         "autovacuum_naptime": "30s",
         "autovacuum_vacuum_cost_limit": 2000,
         "jit": "off",
@@ -262,9 +262,9 @@ def _is_ready(cluster: Path) -> bool:
 async def _stop_orphan(cluster: Path, sockets: Path) -> None:
     """End a server that outlived its supervisor, so that its directory can be opened again.
 
-    A pid file that a crash left behind may be empty, or name a pid that belongs to anybody by now, another
-    PostgreSQL included. Only the server of this very directory is stopped. Lock files that nobody holds go:
-    PostgreSQL would not start over them.
+    A pid file that a crash left behind may be empty, or name a pid that belongs to any process by now,
+    another PostgreSQL included. Only the server of this very directory is stopped. Lock files that no process
+    holds go: PostgreSQL would not start over them.
     """
     try:
         pid = int((cluster / "postmaster.pid").read_text().splitlines()[0])

@@ -23,7 +23,7 @@ _log = structlog.get_logger()
 
 
 class Notices:
-    """Wakes whoever registered for a word: `ready`, `plan`, `shards`, `slots`, `stop` and others."""
+    """Wakes the parts that registered for a word: `ready`, `plan`, `shards`, `slots`, `stop` and others."""
 
     def __init__(self, presence: Presence, name: str) -> None:
         self._presence = presence
@@ -36,8 +36,8 @@ class Notices:
         self._listeners.setdefault(word, []).append(wake)
 
     def hear(self, word: str, hear: Callable[[str | None], None]) -> None:
-        """Call `hear` with what follows ``word:`` whenever it is said; with None when something may have been
-        said that nobody heard."""
+        """Call `hear` with what follows ``word:`` whenever it is said; with None when a notice may have been
+        missed."""
         self._hearers.setdefault(word, []).append(hear)
 
     async def run(self) -> None:

@@ -1,7 +1,7 @@
 """How long a caller waits for the database, whatever it asks: a deadline over several statements.
 
-A pool gives each statement a time of its own. Somebody who waits for the answer to a request does not care
-how many there are. So the API says once how patient it is, and whatever is asked inside ends by then.
+A pool gives each statement a time of its own. A user who waits for the answer to a request does not care how
+many there are. So the API says once how patient it is, and whatever is asked inside ends by then.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ _until: ContextVar[float | None] = ContextVar("patience", default=None)
 
 @contextmanager
 def patient_for(seconds: float | None) -> Iterator[None]:
-    """Whatever is asked of the database inside is answered or given up within so many seconds; None: as pools
-    say."""
+    """Every statement inside is answered or given up within this many seconds, counted once for all; None: as
+    pools say."""
     token = _until.set(None if seconds is None else monotonic() + seconds)
     try:
         yield

@@ -10,11 +10,11 @@ the client and on the server; a connection that broke or a server that is away i
 driver's exception (`trouble`). A connection whose server fell silent is not waited for a second time: it is
 closed.
 
-A connection acts for the tenants that `acting_for` names, or for nobody: the tables' policies (migration
-0003) show a role that does not own them only those tenants' rows. The session's setting is compared at every
-single checkout and changed when it differs, so it costs a round trip only when a connection passes from one
-tenant to another. It lives in the session: a proxy that shares sessions between clients (transaction pooling)
-is not supported, which LISTEN and prepared statements do not allow either.
+A connection acts for the tenants that `acting_for` names, or for none: the tables' policies (migration 0003)
+show a role that does not own them only those tenants' rows. The session's setting is compared at every single
+checkout and changed when it differs, so it costs a round trip only when a connection passes from one tenant
+to another. It lives in the session: a proxy that shares sessions between clients (transaction pooling) is not
+supported, which LISTEN and prepared statements do not allow either.
 
 Which server connections lead to, and whether there is one at all, is for `presence` to know: all that a
 process opens should be opened over the same one.
@@ -86,7 +86,7 @@ class Witness(Protocol):
 
 
 class acting_for:  # noqa: N801 - reads as a statement: `with acting_for(tenant_id):`
-    """What is done inside is done for these tenants, as far as the tables' policies go."""
+    """Statements inside act for these tenants, as far as the tables' policies go."""
 
     def __init__(self, *tenant_ids: int) -> None:
         self._tenants: str | None = ",".join(map(str, tenant_ids))
@@ -99,15 +99,15 @@ class acting_for:  # noqa: N801 - reads as a statement: `with acting_for(tenant_
 
 
 class acting_by_statement(acting_for):  # noqa: N801
-    """What is done inside says by itself, in each statement, for whom; connections are taken as they are."""
+    """Each statement inside names its tenant by itself; connections are taken as they are."""
 
     def __init__(self) -> None:
         self._tenants = None
 
 
 def acting_tenants() -> str:
-    """For whom we act: tenant ids separated by commas; nothing for nobody, and where each statement says
-    it."""
+    """For whom we act: tenant ids separated by commas; empty for none, and where each statement names its
+    tenant."""
     return _acting_for.get() or _NOBODY
 
 
@@ -287,7 +287,7 @@ class Within(Database):
             yield self._session
 
     async def close(self) -> None:
-        """Nothing: whoever began it ends it."""
+        """Nothing: the caller that began it ends it."""
 
 
 @contextmanager

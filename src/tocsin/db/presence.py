@@ -3,11 +3,11 @@
 *There* is the normal state and costs nothing. A call that has waited for a second makes us look: we connect
 anew, to whichever host is the primary now. If the same server answers, it is only slow, and the call goes on
 waiting. If another one does, the database has moved: whatever leads to the old server is closed, its callers
-hear of it and try again. If nobody does, and no other call was answered meanwhile, the database is *away*.
+hear of it and try again. If no host does, and no other call was answered meanwhile, the database is *away*.
 
 While it is away every call fails at once instead of waiting, all connections are closed, and this process
-alone tries the hosts, again and again, until one of them is a writable primary. Then whoever asked for it
-(`on_back`) is woken.
+alone tries the hosts, again and again, until one of them is a writable primary. Then the parts that asked for
+it (`on_back`) are woken.
 
 A server that turned read-only under us, or that cannot be connected to, is away at once.
 """
@@ -65,11 +65,11 @@ class Presence:
         self._hears = hear
 
     def use(self) -> None:
-        """Somebody opened something over this."""
+        """A pool is opened over this."""
         self._users += 1
 
     def leave(self) -> None:
-        """Somebody closed it again. Nobody looks for a database that nobody uses."""
+        """A pool is closed. Without one the database is not looked for."""
         self._users -= 1
         if self._users <= 0:
             self._settle()
@@ -118,8 +118,8 @@ class Presence:
             try:
                 connection = await reach(in_order(len(self.hosts), self._good), attempt)
             except TimeoutError as error:
-                # Where something else was answered meanwhile, the server is only busy; at the start nobody
-                # can tell.
+                # Where another call was answered meanwhile, the server is only busy; at the start it is
+                # impossible to tell.
                 if self._answered_at < began and monotonic() >= until:
                     self._lose("no host answered")
                     raise Unavailable("the database did not answer", why="no host answered") from error
@@ -139,7 +139,7 @@ class Presence:
         connection.terminate()
 
     def look(self) -> None:
-        """Find out whether the server is there, unless somebody is finding out."""
+        """Find out whether the server is there, unless that is under way."""
         if self._looking is None and self._away is None and self._users > 0:
             self._looking = asyncio.get_running_loop().create_task(self._look())
 
@@ -165,7 +165,7 @@ class Presence:
         self._watch(LOOK_AFTER if waited >= LOOK_AFTER else LOOK_AFTER - waited)
 
     def _lose(self, why: str) -> None:
-        """The database is away: nobody waits for it, and we alone try to find it."""
+        """The database is away: calls do not wait for it, and we alone try to find it."""
         if self._away is not None or self._users <= 0:
             return
         self._away, self._away_since = why, monotonic()
@@ -203,7 +203,7 @@ class Presence:
             connection.terminate()
 
     def _settle(self) -> None:
-        """There, as far as anybody knows."""
+        """Count the database as there."""
         self._away = None
         self._there.set()
         for task in (self._recovering, self._looking):

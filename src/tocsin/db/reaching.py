@@ -2,8 +2,8 @@
 taken.
 
 A server that is frozen, or cut off without a reset, answers nothing and refuses nothing. It costs `APART`
-before the next host is tried, and nobody waits for it longer than `EACH`. Errors that tell an operator what
-to do come before those that only say that somebody is away.
+before the next host is tried, and no caller waits for it longer than `EACH`. Errors that tell an operator
+what to do come before those that only say that a server is away.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ async def reach_at_last(count: int, attempt: Try[C]) -> C:
 
 
 def most_telling(failures: Sequence[BaseException]) -> BaseException:
-    """Of several reasons the one that is worth the most to whoever reads it."""
+    """Of several reasons the one that tells an operator the most."""
 
     def rank(error: BaseException) -> int:
         if isinstance(error, Refused):
@@ -94,13 +94,13 @@ async def _try_until_granted(attempt: Try[C], number: int) -> C:
             return await _try(attempt, number)
         except (Unavailable, OSError, Refused):
             await asyncio.sleep(_PAUSE)
-        except Exception as error:  # noqa: BLE001 - nobody else looks: whatever it was, it may be over next time
+        except Exception as error:  # noqa: BLE001 - no other part looks; it may be over next time
             _log.warning("database.look_failed", error=repr(error))
             await asyncio.sleep(_AFTER_DEFECT)
 
 
 async def _let_go(tasks: dict[asyncio.Task[C], int]) -> None:
-    """End tries that nobody waits for any more. One that was granted at the same moment is closed."""
+    """End tries that are not waited for any more. One that was granted at the same moment is closed."""
     for task in tasks:
         task.cancel()
     for outcome in await asyncio.gather(*tasks, return_exceptions=True):

@@ -48,7 +48,7 @@ class Readiness:
     def _asked(self, task: asyncio.Task[None]) -> None:
         self._asking = None
         if not task.cancelled():
-            task.exception()  # whoever waits hears it; nobody else has to
+            task.exception()  # the callers that wait hear it; without any it is no matter
 
     async def _ask(self) -> None:
         asked_at = monotonic()

@@ -6,7 +6,7 @@ a connection that broke, or an answer that did not come in time, leaves open whe
 That is `OutcomeUnknown`, and only for what can write: a single statement that is not a plain SELECT, and the
 commit of a transaction.
 
-What the driver says names hosts, users and databases. It goes into `why`, for logs, and never into `detail`.
+The driver's words name hosts, users and databases. They go into `why`, for logs, and never into `detail`.
 """
 
 import re
@@ -54,7 +54,7 @@ _READS: Final = re.compile(r"(\s|--[^\n]*\n)*SELECT\b", re.IGNORECASE)
 class translating:  # noqa: N801 - reads as a statement: `with translating():`
     """Turn the driver's many ways of saying "the server is away" into `Unavailable`.
 
-    `starting`: a login that the server refuses is a wrong URL, and whoever wrote it hears of it.
+    `starting`: a login that the server refuses is a wrong URL, and the operator hears of it.
     """
 
     def __init__(self, *, starting: bool = False) -> None:
@@ -73,15 +73,15 @@ class translating:  # noqa: N801 - reads as a statement: `with translating():`
 
 
 def login_refused(error: BaseException, *, starting: bool) -> Refused | Unavailable:
-    """What it means that a server wants nothing to do with what the URL says."""
+    """What it means that a server refuses the user or database of the URL."""
     if starting:
         return Refused(_words(error), field="database_url")
     return Unavailable("the database is not available", why=_words(error))
 
 
 class changing:  # noqa: N801 - reads as a statement: `with changing():`
-    """What is sent inside may change something. Unless the server says that it did not, silence means that
-    nobody knows."""
+    """Statements inside may change something. Unless the server says that it did not, silence means that the
+    outcome is unknown."""
 
     def __enter__(self) -> None:
         return None

@@ -3,7 +3,7 @@
 The role owns nothing and bypasses nothing, so the policies that migration 0003 puts on every table with a
 tenant apply to it: a query that forgot its tenant finds nothing instead of everything. It is a second wall
 behind the queries, against our own mistakes; the session could still turn back into its login, so it is no
-wall against somebody who can run SQL of his own.
+wall against an attacker who can run SQL.
 
 Where the login may not turn into the role (an external database whose administrator did not allow it), the
 API works all the same, by its queries alone, and says so.

@@ -2,8 +2,8 @@
 
 An alert is one group of what a rule found, such as one kind of error. It is *pending* until it has lasted as
 long as its rule asks for, *firing* while it is found, *resolved* once it has not been found for a minute.
-What is told is apart from what is: in quiet times states change and nothing is told; afterwards the
-difference is.
+Messages are apart from states: in quiet times states change and nothing is told; afterwards the difference
+is.
 """
 
 import unicodedata
@@ -16,7 +16,7 @@ from tocsin.domain.alert_rule import AlertRule, is_quiet, kind_of
 from tocsin.domain.instant import MINUTE, Instant, Span, format_instant, parse_span
 
 QUEUE: Final = "tocsin.alerts"
-"""Where jobs that tell of alerts wait. What becomes of them raises no alert."""
+"""Where jobs that tell of alerts wait. Their failures raise no alert."""
 MOST_GROUPS: Final = 100
 """Groups that a rule keeps for a tenant."""
 MOST_SUMMARY: Final = 300

@@ -50,7 +50,7 @@ class Mask:
         return "***" + digest.hexdigest()[:6]
 
     def target(self, target: Mapping[str, Any]) -> dict[str, Any]:
-        """A target without its secrets. What is not known to be plain is hidden."""
+        """A target without its secrets. Parts that are not known to be plain are hidden."""
         return {name: self._field(name, value) for name, value in target.items()}
 
     def job(self, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 Pure: it is fed how far the database's clock is ahead of a monotonic one. Both run at one pace, so that
 distance changes only when the database's clock is set, or when the machine slept. A clock that jumps ahead
 and later comes back to where it would have been was wrong in between, and what was decided then was decided
-too early. A clock that only goes back may as well have been wrong before: nobody knows, and nothing is
-undone.
+too early. A clock that only goes back may as well have been wrong before: that cannot be known, and nothing
+is undone.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ _SMALL: Final[Span] = 5 * SECOND
 
 
 class Jump(msgspec.Struct, frozen=True):
-    """The clock was set by so much. `put_right`: it had been ahead, and is where it would have been."""
+    """The clock was set. `put_right`: it had been ahead, and is where it would have been."""
 
     by: Span
     put_right: bool = False

@@ -2,16 +2,11 @@
 
 ::
 
-    TocsinError
-    ├── Refused          the caller's fault: bad input, wrong state, unknown id → 4xx, nothing written
-    │   ├── NotFound
-    │   ├── Conflict
-    │   │   └── Unreadable
-    │   ├── Stale
-    │   └── Unauthorized
-    ├── Unavailable      try later: the database is away, a buffer is full → 503, nothing written
-    │   └── OutcomeUnknown   the answer got lost: it may have been done → 503 of a type of its own
-    └── OwnershipLost    stop now: a lease or claim went to somebody else; drop what was held in memory
+    TocsinError ├── Refused the caller's fault: bad input, wrong state, unknown id → 4xx, nothing written │
+    ├── NotFound │ ├── Conflict │ │ └── Unreadable │ ├── Stale │ └── Unauthorized ├── Unavailable try later:
+    the database is away, a buffer is full → 503, nothing written │ └── OutcomeUnknown the answer got lost: it
+    may have been done → 503 of a type of its own └── OwnershipLost stop now: a lease or claim went to another
+    holder; drop what was held in memory
 """
 
 
@@ -57,7 +52,7 @@ class Unreadable(Conflict):
 
 
 class Stale(Refused):
-    """The caller's picture of the thing is out of date: somebody else changed it first."""
+    """The caller's picture of the thing is out of date: another caller changed it first."""
 
     status = 412
 
@@ -73,7 +68,7 @@ class Unauthorized(Refused):
 class Unavailable(TocsinError):
     """The work cannot be done now but may be later. `retry_after` is in seconds.
 
-    `detail` is for everybody; `why` is for our own logs and may name hosts, users and databases.
+    `detail` is for users; `why` is for our own logs and may name hosts, users and databases.
     """
 
     def __init__(self, detail: str, *, retry_after: int = 1, why: str | None = None) -> None:

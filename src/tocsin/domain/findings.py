@@ -181,7 +181,7 @@ def full_workers(picture: Picture) -> Iterator[Finding]:
 
 
 def late_queues(picture: Picture) -> Iterator[Finding]:
-    """What is late though somebody serves it, nothing holds it, and it does not wait for anything known."""
+    """Late executions that a worker serves, that nothing holds, and that wait for nothing known."""
     if next(full_workers(picture), None) is not None:
         return
     late = [

@@ -3,7 +3,7 @@
 Jobs with one schedule fire together, so a group is computed once. Where each job differs, by its jitter or by
 how often it may still fire, a small group is computed job by job, and a large one as a whole: jitter then
 spreads it evenly over its window. Excluded dates and calendars are honoured. Work comes in slices of about a
-millisecond, so that whoever sums up can attend to other things in between.
+millisecond, so that the event loop can attend to other things in between.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """A unary gRPC call: where to, which method, and the message as JSON.
 
 Nothing is generated. The target carries the descriptors of its method, as a serialized FileDescriptorSet: the
-user's, or what the server's reflection said when the job was written. So a fire asks nobody.
+user's, or what the server's reflection said when the job was written. So a fire asks no server for it.
 """
 
 import base64

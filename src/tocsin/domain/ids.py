@@ -82,7 +82,7 @@ def new_job_id(now: Instant, partition: int | None = None) -> UUID:
 
 
 def made_at(job_id: UUID) -> Instant:
-    """When an id was made, by the clock of whoever made it."""
+    """When an id was made, by its maker's clock."""
     return (job_id.int >> 80) * MILLISECOND
 
 
@@ -132,7 +132,7 @@ def parse_execution_text(text: str) -> ExecutionKey:
 
 def _encode(value: int, letters: int) -> str:
     """Two letters at a time, twelve of them (60 bits) of a small number cut from the large one: shifts of
-    that are dear. What is too much at the left is nought."""
+    that are dear. Surplus digits at the left are nought."""
     text = ""
     while len(text) < letters:
         some = value & _SIXTY_BITS

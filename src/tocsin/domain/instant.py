@@ -52,8 +52,8 @@ def to_datetime(instant: Instant) -> datetime:
 
 
 def has_passed(span: Span, since: Instant, now: Instant) -> bool:
-    """Whether a span has passed since then. So it has if the clock was set back meanwhile: nobody knows, and
-    whoever waits for the clock to catch up waits for long."""
+    """Whether a span has passed since then. Also true if the clock was set back meanwhile: how much has
+    passed is unknown then, and waiting for the clock to catch up could take long."""
     return not 0 <= now - since < span
 
 

@@ -34,7 +34,7 @@ class Event(StrEnum):
     RETRY = "retry"  # the attempt failed and the policy allows another
     DIE = "die"  # the attempt failed for good
     RELEASE = "release"  # a worker gives it back without having called
-    RECLAIM = "reclaim"  # the claim's deadline passed; somebody else may try
+    RECLAIM = "reclaim"  # the claim's deadline passed; another worker may try
     CANCEL = "cancel"  # a person or policy called it off before its start
     STOP = "stop"  # a running attempt honoured a cancel request
     SKIP = "skip"  # a policy decided that it does not run, or a task that there was nothing to do

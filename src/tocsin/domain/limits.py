@@ -6,8 +6,8 @@ field:
 
 - the API, when something is created or changed: `pending_jobs`, `payload_bytes`, `min_interval`;
 - every API process for itself, at every request: `requests_per_second`, `request_burst`;
-- the engines, when executions are claimed: `in_flight`, `fires_per_second`. What is over these waits, nothing
-  is lost;
+- the engines, when executions are claimed: `in_flight`, `fires_per_second`. Executions over these wait, and
+  nothing is lost;
 - the schedulers: `history_days`.
 """
 
@@ -24,7 +24,7 @@ from tocsin.domain.written import UpToADay
 
 _LOOKED_AT: Final = 100
 Count = Annotated[int, Meta(ge=1, le=10_000_000_000)]
-# Slower than once in a quarter of an hour is a suspension; and of a bucket that never fills nobody can say
+# Slower than once in a quarter of an hour is a suspension; and of a bucket that never fills one cannot say
 # when it will.
 Days = Annotated[int, Meta(ge=1, le=36_500)]
 Rate = Annotated[float, Meta(ge=0.001, le=10_000_000)]

@@ -1,4 +1,4 @@
-"""How much of what an attempt logs is kept: so many lines and bytes, and then a last line that says so."""
+"""How much of an attempt's log is kept: up to a limit of lines and bytes, then a last line that says so."""
 
 from collections.abc import Sequence
 from typing import Final

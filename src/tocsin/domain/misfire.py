@@ -66,7 +66,7 @@ def why_not(missed: Missed, misfire: Misfire, now: Instant) -> str:
 
 
 def oldest_that_runs(misfire: Misfire, now: Instant) -> Instant:
-    """What was due before this never runs."""
+    """Fires that were due before this never run."""
     return now - parse_span(misfire.lookback, "misfire.lookback")
 
 

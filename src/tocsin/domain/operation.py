@@ -1,8 +1,9 @@
 """Operations: one action on many things. How much of it comes next, and when it has to stop. Pure.
 
-An operation goes in steps: so many, then their outcome, then so many more, then all the rest. A step that
-fails holds the operation. So does the brake, at any time: when too many of the latest outcomes are failures.
-The outcome of an action that fires executions is how these end; that of any other is whether it was possible.
+An operation goes in steps: a few things, then their outcome, then more of them, then all the rest. A step
+that fails holds the operation. So does the brake, at any time: when too many of the latest outcomes are
+failures. The outcome of an action that fires executions is how these end; that of any other is whether it was
+possible.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -138,7 +139,7 @@ def braked(recent: str, stop_at: StopAt | None) -> bool:
 
 
 def remembered(recent: str, failures: Iterable[bool], stop_at: StopAt | None) -> str:
-    """The latest outcomes with some more of them; without a brake nobody asks."""
+    """The latest outcomes, with further ones added. Without a brake none are kept."""
     if stop_at is None:
         return ""
     return (recent + "".join("x" if failed else "." for failed in failures))[-stop_at.of :]
@@ -147,8 +148,8 @@ def remembered(recent: str, failures: Iterable[bool], stop_at: StopAt | None) ->
 def next_take(
     standing: Standing, steps: Sequence[int], pace: Span, stop_at: StopAt | None, *, firing: bool
 ) -> int:
-    """How many come next. What fires executions does not run ahead of their outcomes by more than the brake
-    looks back."""
+    """How many come next. An operation that fires executions runs ahead of their outcomes by no more than the
+    brake looks back."""
     room = end_of_step(steps, standing.step, standing.matched) - standing.position
     if firing:
         room = min(room, (MOST_UNDER_WAY if stop_at is None else stop_at.of) - standing.under_way)
@@ -159,8 +160,8 @@ def next_take(
 def counted(
     errors: Mapping[str, tuple[int, str]], more: Iterable[tuple[str, str]]
 ) -> dict[str, tuple[int, str]]:
-    """Errors with how often they came and what they came from first; beyond so many kinds they are just
-    others."""
+    """Errors with how often they came and the first thing that had each. Kinds beyond a limit are counted
+    together."""
     kept = dict(errors)
     for error, thing in more:
         kind = error if error in kept or len(kept) < MOST_ERRORS else OTHER_ERRORS

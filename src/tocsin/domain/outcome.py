@@ -26,7 +26,7 @@ class Verdict(StrEnum):
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"
     SKIPPED = "skipped"  # a task found nothing to do
-    LOST = "lost"  # the worker vanished; nobody knows how far it came
+    LOST = "lost"  # the worker vanished; how far it came is unknown
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,7 +52,7 @@ _FAILURES: Final = frozenset({NETWORK, TIMEOUT})
 
 
 class Postponed(msgspec.Struct, frozen=True):
-    """No attempt was made: it would have been in vain. Another start follows after `wait`."""
+    """No attempt was made, since it could not have succeeded. Another start follows after `wait`."""
 
     wait: Span
     waits_for: Reason

@@ -73,7 +73,7 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """A replication slot that nobody reads."""
+    """A replication slot without a reader."""
 
     name: str
     kept_bytes: int
@@ -142,9 +142,9 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     shards: int = 64
     unowned: int = 0
     behind: float = 0.0
-    """How late the earliest fire is that nobody planned."""
+    """How late the earliest fire is that was not planned."""
     overdue_claim: float = 0.0
-    """For how long a claim has been past its deadline that nobody took back."""
+    """For how long the oldest claim that was not taken back has been past its deadline."""
     lanes: Sequence[LaneSeen] = ()
     remote_workers: Sequence[RemoteWorkers] = ()
     paused: Sequence[Paused] = ()

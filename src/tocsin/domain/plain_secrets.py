@@ -1,4 +1,4 @@
-"""Credentials that are written into a target as plain text, where everybody who may read the job sees them.
+"""Credentials that are written into a target as plain text, where each user who may read the job sees them.
 
 They are known by where they stand: in `auth`, in a header that carries credentials, in a parameter of the URL
 that is called like one. What is refused says how to write it instead.

@@ -294,7 +294,7 @@ class _Step:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the job may fire no more. What is dropped does not count as a fire."""
+        """Whether the job may fire no more. A dropped fire time does not count as a fire."""
         left = self._terms.fires_left
         return left is not None and len(self.fires) >= left + len(self.dropped)
 

@@ -1,4 +1,4 @@
-"""What a schedule will do, before anybody relies on it: fire times, words, warnings."""
+"""What a schedule will do, before a job relies on it: fire times, words, warnings."""
 
 from collections.abc import Sequence
 from contextlib import suppress

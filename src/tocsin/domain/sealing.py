@@ -1,6 +1,6 @@
 """Sealing of secrets for the database: AES-256-GCM, under a master key that the database never sees.
 
-What is sealed is bound to where it belongs (tenant and name): moved to another row it does not open. The id
+A sealed value is bound to where it belongs (tenant and name): moved to another row it does not open. The id
 of a key says which one sealed a value and tells nothing else about it. Several keys may be given while one
 replaces another: the first seals, each opens what it sealed.
 """
@@ -30,7 +30,7 @@ class KeyMissing(CannotOpen):
 
 
 class SecretBox:
-    """Seals and opens. Holds the master keys, and shows them to nobody."""
+    """Seals and opens. Holds the master keys, and never shows them."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._ciphers = {_id_of(key): AESGCM(key) for key in keys}

@@ -1,8 +1,8 @@
 """Secrets of users: how a target names one, what one may look like, and how its value is kept out of sight.
 
 A target holds the name; the value is looked up by the worker when it calls, and leaves the process only in
-that request. Whatever comes back is masked before anybody keeps or logs it: a target that echoes its request
-must not turn the history of executions into a place where secrets can be read.
+that request. An answer is masked before it is kept or logged: a target that echoes its request must not turn
+the history of executions into a place where secrets can be read.
 """
 
 import base64

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 DEFAULT_SHARDS: Final = 256
-"""Of an installation whose maker names no other number. At most so many schedulers share the planning."""
+"""Of an installation whose maker names no other number. At most this many schedulers share the planning."""
 MOST_SHARDS: Final = 4096
 
 
@@ -21,7 +21,7 @@ def share(*, held: int, shards: int, nodes: int) -> ShareChange:
     """Aim for an even share. A node above the ceiling gives back, one below it may take free shards.
 
     The ceiling lets the shares differ by one without moving shards to and fro: a node holds on to what lies
-    within it, and takes only what nobody holds.
+    within it, and takes only shards that no node holds.
     """
     ceiling = -(-shards // max(nodes, 1))
     return ShareChange(take=max(0, ceiling - held), give=max(0, held - ceiling))

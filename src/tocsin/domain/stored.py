@@ -1,7 +1,7 @@
 """Reading what is stored as JSON text: a value, or `Unreadable` with the reason.
 
 A newer version of Tocsin may have written what this one does not know: a kind, a field, a word. That is no
-defect and no loss; whoever reads a batch leaves such a row to others and goes on with the rest.
+defect and no loss; the reader of a batch leaves such a row to newer nodes and goes on with the rest.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""A stored job's schedule, target and policies as values. What a newer version wrote raises `Unreadable`, and
-nothing else.
+"""A stored job's schedule, target and policies as values. Text that a newer version wrote raises
+`Unreadable`, and nothing else.
 
 `read_schedule` and `read_policies` also check what the text says, so a text that passes cannot fail later, in
 the middle of a batch. `parse_schedule` and `parse_policies` only parse: they are for showing a job, whose

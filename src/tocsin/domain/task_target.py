@@ -1,7 +1,7 @@
 """A task: a function known by a name, run by whichever remote worker has it.
 
-The name is part of the route, so a task that no worker knows waits in a lane that nobody asks for: it costs
-nothing, keeps its attempts, and is there for a newer worker.
+The name is part of the route, so a task that no worker knows waits in a lane that no worker asks for: it
+costs nothing, keeps its attempts, and is there for a newer worker.
 """
 
 import re

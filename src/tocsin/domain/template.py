@@ -1,9 +1,9 @@
 """Places in a target that every attempt fills in anew: ``{fire_at}``, ``{execution}``, ``{attempt}``, …
 
 A target asks for it with `template: true`; any other target keeps its braces as they are. ``{{`` and ``}}``
-stand for braces. What does not parse is refused when the job is written, so filling in cannot fail. A value
-is escaped by the place that it goes to, so that a job's name can neither end a JSON string nor begin another
-query parameter.
+stand for braces. A template that does not parse is refused when the job is written, so filling in cannot
+fail. A value is escaped by the place that it goes to, so that a job's name can neither end a JSON string nor
+begin another query parameter.
 """
 
 import json

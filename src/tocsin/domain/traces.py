@@ -13,7 +13,7 @@ _INVALID: Final = frozenset({"0" * 32, "0" * 16})
 
 
 class Parent(NamedTuple):
-    """A span of somebody else, as `traceparent` names it."""
+    """A span of the caller, as `traceparent` names it."""
 
     trace: str
     span: str

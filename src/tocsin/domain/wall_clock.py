@@ -1,8 +1,8 @@
 """A time zone as stretches of constant offset, in whole seconds.
 
-Inside a stretch the wall clock is just ``UTC + offset``, so whoever works with wall times can do it in
-integers and needs zoneinfo only to learn where stretches begin and end. Borders are found by bisection and
-kept in blocks of about a year; a bounded number of blocks is remembered.
+Inside a stretch the wall clock is just ``UTC + offset``, so code can reckon with wall times in integers and
+needs zoneinfo only to learn where stretches begin and end. Borders are found by bisection and kept in blocks
+of about a year; a bounded number of blocks is remembered.
 
 Invariants: the stretches of a zone tile the time line without holes or overlaps; an offset only changes at a
 border (but not every border is a change, a block ends somewhere too). What a change did to the wall clock is

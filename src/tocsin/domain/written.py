@@ -1,4 +1,4 @@
-"""How values look in requests, as JSON schemas for whoever writes them.
+"""How values look in requests, as JSON schemas for their authors.
 
 The decoder looks at types only. Bounds, lengths and patterns are checked by the domain, which says in words
 what is wrong; the annotations here tell readers of the API's document beforehand what those checks let
@@ -20,7 +20,7 @@ SPAN_TEXT: Final = r" *([0-9]+(\.[0-9]+)? *(ms|s|m|h|d|w) *)+"
 
 
 def described(**schema: Any) -> Meta:
-    """A schema that nobody checks while decoding."""
+    """A schema that is not checked while decoding."""
     return Meta(extra_json_schema=schema)
 
 
@@ -40,7 +40,7 @@ def lines(longest: int) -> Meta:
 
 
 def at_most(items: int, **more: Any) -> Meta:
-    """A list with so many items."""
+    """A list with at most `items` items."""
     return described(maxItems=items, **more)
 
 

@@ -14,8 +14,8 @@ A lane that is new in the ring comes first, with one execution: a quiet tenant's
 wait for a round of backlogs. An idle lane leaves the ring only when its turn comes, so a lane cannot be new
 twice in a round. An idle lane earns nothing, and an allotment that a lane could not use up is no debt.
 
-What is shared is *starts*. A tenant whose calls take three times as long holds three times the places of an
-equal one. Each worker has deficits of its own; a fleet's shares add up to the weights all the same.
+Lanes share *starts*, not time. A tenant whose calls take three times as long holds three times the places of
+an equal one. Each worker has deficits of its own; a fleet's shares add up to the weights all the same.
 
 Callers: `worker/places.py` for what is due, `worker/claimer.py` for what is claimed ahead, and
 `worker/remote/sessions.py` for remote workers.
@@ -127,7 +127,7 @@ class _Ring:
         return within
 
     def _yield(self, rounds: int) -> int:
-        """How much so many rounds take, with what was earned before."""
+        """How many claims this number of rounds takes, counting what was earned before."""
         of_tenants: Counter[int] = Counter()
         total = 0
         for lane, quantum in self._quanta.items():

@@ -1,11 +1,11 @@
 """One line in the log per finished attempt: `attempt.finished`.
 
 A search for a job's id finds its story. Lines have ids and numbers alone: nothing that a user wrote, nothing
-that a target said. Which attempts are told is a setting; where none are, nobody is asked, and a drain pays
-nothing. Of what succeeded a share can be told: the same executions on every node and at every attempt, so
-that a story is there from its beginning to its end, or not at all.
+that a target said. Which attempts are told is a setting; where none are, nothing is computed and a drain pays
+nothing. Of successes a share can be told: the same executions on every node and at every attempt, so that a
+story is there from its beginning to its end, or not at all.
 
-What fails is rare until everything does. A process tells a thousand of it a second; the next line says how
+Failures are rare until everything fails. A process tells a thousand of them a second; the next line says how
 many were left out.
 """
 
@@ -53,7 +53,7 @@ class AttemptLog:
         self._tell(claim, state, outcome, lag_ms=_ms(began - due), duration_ms=_ms(finished_at - began))
 
     def lost(self, overdue: Overdue, state: State | str, now: Instant) -> None:
-        """The attempt of a worker that vanished. Nobody knows how long it ran."""
+        """The attempt of a worker that vanished. How long it ran is unknown."""
         if self._room(now):
             self._tell(overdue, state, Verdict.LOST, of_node=overdue.node_id)
 

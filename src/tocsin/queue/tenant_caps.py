@@ -1,9 +1,9 @@
 """How much of a tenant's limits this worker may use.
 
-Limits on a tenant's executions hold over the whole fleet without a row that everybody counts in: each worker
+Limits on a tenant's executions hold over the whole fleet without a row that all workers count in: each worker
 has its share of the number, by its rank among the live workers, and keeps to that by itself. The shares of
 all workers add up to the limit. When the fleet grows, a new worker waits with its share until the others must
-have heard of it. What is over a limit stays in the queue.
+have heard of it. Executions over a limit stay in the queue.
 """
 
 import math

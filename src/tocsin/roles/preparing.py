@@ -45,7 +45,7 @@ async def _ensure_admin_key(store: KeyStore, settings: Settings, *, announce: bo
         await store.put_bootstrap(settings.admin_key)
     elif not await store.has_bootstrap():
         _, text = new_key(BOOTSTRAP_ID)
-        _keep_secret(file, text)  # first, so that no crash can leave a key that nobody has
+        _keep_secret(file, text)  # first, so that no crash can leave a key without its text
         await store.put_bootstrap(text)
         if announce:
             print(f"\n  administrator's API key (shown once, kept in {file}):\n\n    {text}\n", flush=True)  # noqa: T201

@@ -6,7 +6,7 @@ a piece that is taken up again, and never a row in two places or in none: only r
 was verified (`store/archived_days`). Between pieces it rests, for what fires has precedence; the more days
 wait, the shorter.
 
-What goes wrong is kept with the piece, for alerts and `tocsin doctor`, and tried again minutes later.
+A failure is kept with the piece, for alerts and `tocsin doctor`, and the step is tried again minutes later.
 """
 
 import contextlib
@@ -125,7 +125,7 @@ class Archiver:
         return None, 0
 
     async def _archive(self, table: Table, piece: Piece) -> int:
-        """Take a piece as far as `verified`. Returns its rows; none if somebody else took it over."""
+        """Take a piece as far as `verified`. Returns its rows; none if another node took it over."""
         try:
             await self._failpoints.reach("archive.begun")
             if piece.state == "exporting":
@@ -174,7 +174,8 @@ class Archiver:
             check = Check(place=self._place, seconds=_FILE_SECONDS, table=table.name, part=piece.file)
             wrong = await self._run(check, str | None)
             if wrong is not None:
-                # Under its name a new file could not be put; and nobody reads what was never verified.
+                # A new file could not be put under its name; and a file that was never verified is never
+                # read.
                 await self._run(
                     Remove(place=self._place, seconds=_FILE_SECONDS, names=[piece.file.object]), None
                 )

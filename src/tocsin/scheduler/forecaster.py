@@ -162,7 +162,7 @@ class _Sums:
         self._kept: dict[tuple[int, str], tuple[Instant, int, Minutes]] = {}
 
     def begin(self, until: Instant) -> None:
-        """What ends on another day is of no use any more."""
+        """Forget sums that end on another day: they are of no use any more."""
         if until != self._until or len(self._kept) > _MOST_REMEMBERED:
             self._until, self._kept = until, {}
 

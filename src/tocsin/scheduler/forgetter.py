@@ -83,7 +83,7 @@ class Forgetter:
 
 
 def rest_after(took: Span, *, behind: int = 0) -> Span:
-    """How long nothing is forgotten after a batch that took so long, when so many days wait."""
+    """How long to rest after a batch that took `took`, while `behind` days wait."""
     return max(_SHORTEST_REST, min(took * _RESTS // (1 + behind), _LONGEST_REST))
 
 

@@ -7,7 +7,7 @@ gives some back, so a joining node fills up within a heartbeat or two and a leav
 **Trust.** The database decides who owns a shard, by its own clock. The holder stops trusting its leases
 *earlier*: a renewal counts from the moment it was *sent*, on the node's monotonic clock, and ends a margin
 before the ttl. A node that was frozen, or whose database call stalled, therefore finds its leases untrusted
-before anybody else may take them; and should it write all the same, the epoch in the statement refuses it.
+before another node may take them; and should it write all the same, the epoch in the statement refuses it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -27,8 +27,8 @@ from tocsin.telemetry import Telemetry
 _MARGIN: Final = 0.1  # of the ttl
 _JUST_AFTER: Final = 20 * MILLISECOND
 _CLOCK_EVERY: Final = 4
-"""A renewal waits for the disk, which makes it a poor look at the clock: before every so many there is one
-for that alone."""
+"""A renewal waits for the disk, which makes it a poor look at the clock: every fourth one is preceded by a
+look at the clock alone."""
 _log = structlog.get_logger()
 
 
@@ -165,7 +165,7 @@ class Leaser:
         self._kept = set(held)
 
     def _count_taken(self, taken: Taken) -> None:
-        """Count what was taken, and for how long the leases of lost nodes had been nobody's."""
+        """Count what was taken, and for how long the shards of lost nodes had no owner."""
         lost = taken.unowned_for
         self._telemetry.takeovers.observe(lost)
         for after, number in (("loss", len(lost)), ("release", len(taken) - len(lost))):
@@ -180,7 +180,7 @@ class Leaser:
             self._count_taken(taken)
         elif change.give:
             given = sorted(renewal.held)[-change.give :]
-            # Stop planning them before anybody else may start.
+            # Stop planning them before another node may start.
             self._leases.remove(given)
             self._kept.difference_update(given)
             await self._store.give(self.node_id, given)

@@ -3,7 +3,8 @@
 The planner reads the jobs of its shards whose cursor lies within the horizon, decides with `domain.planning`
 what each becomes, and writes all of it in one fenced statement. Nothing is kept in memory between runs: the
 cursor is the state, so a crash at any point loses nothing and repeats nothing. A write that finds its lease
-gone, or a job changed meanwhile, has no effect on that job, and whoever holds the shard now reads it afresh.
+gone, or a job changed meanwhile, has no effect on that job, and the node that holds the shard now reads it
+afresh.
 """
 
 import asyncio
@@ -35,8 +36,9 @@ _DECIDED_PER_TURN: Final = 500  # fire times that are decided in a few milliseco
 _LATE: Final = MINUTE
 """Jobs whose cursor lies further back than this are read after all others."""
 _LATE_REST: Final = 20
-"""A look for late jobs that found none is not repeated before so many times as long as it took. It may take
-seconds: all fires since somebody's open transaction began have left something to walk over."""
+"""After a search for late jobs finds nothing, wait this many times its duration before searching again. A
+search may take seconds: every fire since the oldest open transaction began has left a dead row to walk
+over."""
 _LONGEST_REST: Final = 60.0
 _log = structlog.get_logger()
 

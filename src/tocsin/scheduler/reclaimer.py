@@ -104,7 +104,7 @@ class Reclaimer:
         await self._failpoints.reach("reclaimer.wrote")
         await self._pause_failing(dead)
         if not requeued + ended:
-            return Report(again_at=now + _SHORTEST)  # somebody else has them
+            return Report(again_at=now + _SHORTEST)  # another node has them
         self._healed_at = 0  # the slots of those that ran them
         self._telemetry.reclaimed.inc(requeued + ended)
         _log.warning("claims.reclaimed", requeued=requeued, ended=ended)
@@ -147,8 +147,8 @@ class Reclaimer:
 
 def _judge(overdue: Overdue, now: Instant, dead: list[Overdue]) -> Requeue | Finish:
     """What becomes of it. Those that fail for good by that are added to `dead`. Started does not mean called:
-    an armed execution, or one in line for its host, has `started_at` too, and nobody knows whether the call
-    went out."""
+    an armed execution, or one in line for its host, has `started_at` too, and whether the call went out is
+    unknown."""
     if overdue.started_at is None:
         return Requeue(overdue, now, None)
     policies = _policies_of(overdue)

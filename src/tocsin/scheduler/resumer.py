@@ -47,7 +47,7 @@ class Resumer:
         except Unreadable as error:
             self._unread.note(job["id"], job["version"], error.detail, now)
         except (Conflict, NotFound):
-            return  # somebody else was quicker
+            return  # another node, or a user, was quicker
         except (Unavailable, OwnershipLost):
             raise
         except Exception as error:  # noqa: BLE001 - a defect that shows with one job keeps no other paused

@@ -1,7 +1,7 @@
 """Counts what ended without success, from history, for the tallies.
 
-Workers count what succeeds, which is nearly everything. What is skipped, cancelled, expires or dies is ended
-by planners, workers, reclaimers and people; an index of history knows it. Minutes are counted whole and
+Workers count successes, which are nearly all executions. One that is skipped, cancelled, expires or dies is
+ended by planners, workers, reclaimers and people; an index of history knows it. Minutes are counted whole and
 written over what was counted before, so a crash or a change of the node that does it leaves nothing out and
 nothing twice.
 """

@@ -30,7 +30,7 @@ class Log:
         self._lock = threading.Lock()
 
     def debug(self, message: str, **fields: Any) -> None:
-        """For whoever looks closely."""
+        """Log details."""
         self._line("debug", message, fields)
 
     def info(self, message: str, **fields: Any) -> None:

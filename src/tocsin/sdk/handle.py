@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 _WAIT: Final = 20.0
 _WAIT_ASYNC: Final = 5.0
-"""Seconds of one request: one that nobody waits for any more ends by itself."""
+"""Seconds of one request: an abandoned one ends by itself."""
 
 
 class TaskFailed(TocsinError):
@@ -67,8 +67,8 @@ class Handle(Generic[R]):
         return self._execution_id
 
     def result(self, timeout: float | None = None) -> R:
-        """What the task returned, once it has. Raises `TaskFailed`, or `TimeoutError` after so many seconds,
-        which says what the task waits for."""
+        """What the task returned, once it has. Raises `TaskFailed`, or `TimeoutError` after `timeout`
+        seconds, which says what the task waits for."""
         until = monotonic() + (inf if timeout is None else timeout)
         while (ended := self._ended(until, _WAIT)) is None:
             if monotonic() >= until:

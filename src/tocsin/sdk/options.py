@@ -42,8 +42,8 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """At most so many at once, or per period, of all that share a key. The key may name parameters:
-    ``customer:{customer}``."""
+    """A cap on the executions that share a key: on those at once, or on the starts per period. The key may
+    name parameters: ``customer:{customer}``."""
 
     key: str
     max_parallel: int | None = None
@@ -83,7 +83,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asked_by(self) -> str | None:
-        """The ``traceparent`` of whoever enqueues: the one that was given, or that of the span here."""
+        """The caller's ``traceparent``: the one that was given, or that of the span here."""
         return self.trace or trace_here()
 
     def key_for(self, payload: Mapping[str, Any]) -> str | None:

@@ -3,8 +3,8 @@
 The application inserts a row in its own transaction (`Outbox.enqueue`). A relay reads rows in the order of
 their ids, sends them in batches, and deletes what was accepted. Before a batch is sent its name is written to
 its rows, so a relay that was killed sends the very same batch again, under the same idempotency key: at least
-once on the wire, once in Tocsin. What the API refuses stays, with the reason, and holds up nothing. What it
-has no room for now is sent again later.
+once on the wire, once in Tocsin. A row that the API refuses stays, with the reason, and holds up nothing.
+What it has no room for now is sent again later.
 """
 
 import importlib

@@ -8,7 +8,7 @@
     ├── Rejected               dead at once
     └── Skip                   there was nothing to do
     Stopped                    raised in a task by `current().check()`, or thrown into it
-    ├── Cancelled              somebody asked for that
+    ├── Cancelled              a user or a policy asked for that
     ├── TimedOut               its time is over
     └── ClaimLost              another worker has it by now: whatever this one returns does not count
 """
@@ -83,8 +83,8 @@ class ResultTooLarge(Exception):
 
 
 def succeeded(claim: TaskClaim, value: Any) -> TaskSettlement:
-    """The settlement of a task that returned. What cannot be kept is rejected: to run it again would not
-    help."""
+    """The settlement of a task that returned. A result that cannot be kept is rejected: to run it again would
+    not help."""
     if value is None:
         return TaskSettlement(claim.id, claim.token, "succeeded")
     try:
@@ -152,7 +152,7 @@ def error_of(error: BaseException) -> TaskError:
 
 
 def is_ours(file: str) -> bool:
-    """Whether a file is one of this package, which nobody need read to understand a task."""
+    """Whether a file is one of this package, which need not be read to understand a task."""
     return file.startswith(_OURS)
 
 

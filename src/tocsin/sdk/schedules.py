@@ -1,6 +1,6 @@
 """Schedules that a program declares beside its tasks: each is a recurring job that enqueues a call.
 
-What is wrong with one is told where it is written, at import. Nothing is sent before the app is declared.
+An error in one is told where it is written, at import. Nothing is sent before the app is declared.
 """
 
 import time

@@ -1,4 +1,5 @@
-"""The trace of whoever enqueues a task goes on in the task, by OpenTelemetry where the program has it.
+"""The trace of the caller that enqueues a task goes on in the task, by OpenTelemetry where the program has
+it.
 
 Nothing of OpenTelemetry is imported here. A program that has not imported it has no trace, and pays one look
 into a dictionary.
@@ -45,7 +46,7 @@ def attempt_span(context: "Context") -> AbstractContextManager[Any]:
 
 
 class _Span:
-    """The span of one attempt. What only says how an attempt ends is no failure."""
+    """The span of one attempt. An exception that only says how an attempt ends is no failure."""
 
     def __init__(self, library: Any, parent: Parent, context: "Context") -> None:
         self._library = library

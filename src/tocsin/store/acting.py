@@ -5,8 +5,8 @@ executions it fired have ended, decides what comes next (`domain.operation`), ac
 a crash at any point repeats nothing and leaves nothing out, and a node that dies holds nothing up: its lock
 goes with its connection. Of several nodes that try, one gets the row and the others pass it by.
 
-Each thing is acted on by the same code as a single request, inside a savepoint of its own. What cannot be
-done is counted with the reason, and the rest goes on.
+Each thing is acted on by the same code as a single request, inside a savepoint of its own. An action that
+cannot be done is counted with the reason, and the rest goes on.
 """
 
 import contextlib
@@ -87,7 +87,7 @@ class _Progress:
 
     @property
     def reason(self) -> str:
-        """Why it is done, for whoever looks at one of the things."""
+        """Why it is done, as each thing that it changes shows it."""
         return self.row["reason"] or f"operation {self.id}"
 
     def heard(self, outcomes: Sequence[bool], errors: Sequence[tuple[str, str]]) -> None:
@@ -380,7 +380,7 @@ async def _follow(session: Session, progress: _Progress, fired: Sequence[Executi
 
 
 async def _note_each(session: Session, progress: _Progress, done: Sequence[ExecutionKey]) -> None:
-    """Whoever looks at one of the things finds who did it: the key that asked for the operation."""
+    """Each thing that was changed shows who did it: the key that asked for the operation."""
     origin = Origin(progress.row["created_by"])
     jobs = progress.of is Of.JOBS
     action = f"{'job' if jobs else 'execution'}.{progress.do}"

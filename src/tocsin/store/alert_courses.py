@@ -63,7 +63,7 @@ class AlertCourses:
         self._node_id = node_id
 
     async def rules(self) -> list[KeptRule]:
-        """Every rule that is in force. What this version cannot read is left to others."""
+        """Every rule that is in force. Rules that this version cannot read are left to newer nodes."""
         rows = await self._database.fetch(
             "SELECT r.*, t.name AS tenant FROM alert_rules r JOIN tenants t ON t.id = r.tenant_id AND t.state = 'active'"
             " ORDER BY r.tenant_id, r.name"

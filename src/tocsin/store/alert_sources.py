@@ -154,7 +154,7 @@ class AlertSources:
         return [(tenant_id, finding) for (tenant_id, _), finding in found.items()]
 
     async def unplanned(self, tenants: Tenants, before: Instant) -> list[Record]:
-        """Recurring jobs that were due before an instant and that nobody planned."""
+        """Recurring jobs that were due before an instant and were not planned."""
         return await self._database.fetch(
             sql("alert_unplanned"), tenants, before, _MOST_OF_SHARD, MOST_GROUPS, CELL
         )
@@ -174,8 +174,8 @@ class AlertSources:
         return sum(row["count"] for row in rows)
 
     async def lags(self, watch: LateFires, tenants: Tenants, now: Instant) -> list[Found]:
-        """Queues in which too few fires started in time. What waits longer than that counts, too: so does
-        what expired."""
+        """Queues in which too few fires started in time. An execution that waits longer than that counts,
+        and so does one that expired."""
         of, step = ([FLEET], FLEET_STEP) if tenants is None else (tenants, TENANT_STEP)
         bound = parse_span(watch.within, "within")
         since = now - parse_span(watch.window, "window")

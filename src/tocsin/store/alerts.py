@@ -80,7 +80,7 @@ class AlertStore:
             missing = sorted(set(rule.channels) - {row["name"] for row in rows})
             if missing:
                 raise Refused(f"no alert channel {missing[0]!r}", field="channels")
-            # The rule first, as whoever writes its alerts does it.
+            # The rule first: statements that write its alerts lock in this order.
             await session.execute(
                 "SELECT FROM alert_rules WHERE tenant_id = $1 AND name = $2 FOR NO KEY UPDATE",
                 tenant_id,

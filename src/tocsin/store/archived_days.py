@@ -1,10 +1,10 @@
 """Drops days that are in the archive, and nothing else.
 
-A day may go if every part of it was verified and the database still holds what was archived: somebody may
-have replayed or discarded one of its dead letters. So its rows are proved once more, which may take a while
-and holds nobody up. Then nobody may change them, for the moment that it takes to see that there are as many
-and none is newer than the proof; and the same transaction drops the day and marks its parts. At every moment
-a row is found in the database or in the archive. The drop needs a lock on the whole table, and asks for it
+A day may go if every part of it was verified and the database still holds what was archived: a user may have
+replayed or discarded one of its dead letters. So its rows are proved once more, which may take a while and
+delays no other work. Then they are locked, for the moment that it takes to see that there are as many and
+none is newer than the proof; and the same transaction drops the day and marks its parts. At every moment a
+row is found in the database or in the archive. The drop needs a lock on the whole table, and asks for it
 briefly, again and again.
 
 A day that was changed is exported again, as far as it was changed.

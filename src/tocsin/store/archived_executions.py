@@ -4,7 +4,7 @@ The table `archives` says which files may hold rows of a tenant and a stretch of
 reads them, latest first, for some seconds at most. Where it does not get to the end, the page ends there, and
 the next one goes on. Every statement names the tenant.
 
-Only dropped days are read. Whoever has read history before asks here afterwards: a day that was dropped in
+Only dropped days are read. The caller reads history first and asks here afterwards: a day that was dropped in
 between was read in both, and the caller knows its rows by their keys.
 """
 

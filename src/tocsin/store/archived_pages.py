@@ -29,7 +29,7 @@ class ArchivedStretch(msgspec.Struct, frozen=True):
 
     @property
     def wanted(self) -> bool:
-        """Whether a range or a cursor asks for what is old, and not just anybody for the latest."""
+        """Whether a range or a cursor asks for old rows, and not just for the latest."""
         where = self.where
         ranges = (where.fire_from, where.fire_to, where.finished_from, where.finished_to)
         return self.after is not None or ranges != (None, None, None, None)
@@ -54,7 +54,7 @@ async def go_on(
     except Unavailable:
         if not above[0]:
             raise
-        return above  # what is there is there; whoever goes on hears why it ends
+        return above  # this page is complete; the next one says why it ends
     rows = list({_key(row): row for row in (*found.rows, *page.rows)}.values())
     rows.sort(key=_key, reverse=True)
     if found.down_to is None:

@@ -1,9 +1,9 @@
 """What is in the archive, and how far each part of a day is: exporting → written → verified → dropped.
 
-A part is worked on by whoever holds shard 0, step by step, and each step is one guarded statement here: it
+The node that holds shard 0 works on a part, step by step, and each step is one guarded statement here: it
 names the try that it belongs to, so that a node which was away for a while and comes back changes nothing. A
-file's name is written down before the file is, so that there is never a file that nobody knows of; what was
-replaced goes into `archive_leftovers`, and is removed a day later.
+file's name is written down before the file is, so that there is never a file that the database does not know
+of; what was replaced goes into `archive_leftovers`, and is removed a day later.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a day, as somebody works on it."""
+    """A part of a day that is being archived."""
 
     table: str
     day: date
@@ -115,7 +115,7 @@ class ArchiveStore:
         return (rows[0]["day"], len(rows) - 1) if rows else (None, 0)
 
     async def begin(self, table: Table, day: date, rows: int) -> Piece | None:
-        """Take up a day where it was left, or cut the next part of so many rows. None: somebody else is
+        """Take up a day where it was left, or cut the next part of at most `rows` rows. None: another node is
         doing it, or it is done."""
         async with self._database.transaction() as session:
             await session.execute(_PATIENTLY)
@@ -175,7 +175,7 @@ class ArchiveStore:
         return piece_of(began)
 
     async def made(self, piece: Piece, made: Made) -> bool:
-        """A file was made and is about to be put under its name. False: somebody else has the part."""
+        """A file was made and is about to be put under its name. False: another node has the part."""
         async with self._database.transaction() as session:
             before = await session.fetchrow(
                 f"SELECT object FROM archives WHERE {_KEY} AND state = 'exporting' FOR UPDATE",  # noqa: S608

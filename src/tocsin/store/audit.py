@@ -112,7 +112,7 @@ class AuditStore:
     async def list(
         self, tenant_id: int | None, where: AuditFilter, after: Place | None, limit: int
     ) -> AuditPage:
-        """A page of one tenant's entries, or of everybody's and the system's, latest first."""
+        """A page of one tenant's entries, or of all tenants' and the system's, latest first."""
         job_id, end = _job_of(where.object), None
         if job_id is not None:
             rows = await self._of_job(job_id, tenant_id, where, after, limit)
@@ -178,7 +178,7 @@ class AuditStore:
         self, tenant_id: int | None, text: str, inner: Conditions, limit: int, more: Sequence[Any] = ()
     ) -> Rows:
         """The latest of what a statement finds, whose conditions stand at `{}`. The index leads with the
-        tenant: of everybody's, the latest of each are merged."""
+        tenant: for all tenants, the latest of each are merged."""
         page = f"{_LATEST} LIMIT {limit:d}"
         if tenant_id is not None:
             inner = _with(inner, tenant_id)

@@ -168,7 +168,7 @@ class BackfillStore:
             raise
 
     async def _leave(self, session: Session, row: Record, why: str, now: Instant) -> int:
-        """Put off what this version cannot read; whoever has the shard by then looks again."""
+        """Put off what this version cannot read; the node that has the shard by then looks again."""
         self._unread.note(row["job_id"], row["id"], why, now)
         await self._put_off(session, [row["id"]], _PAUSE)
         return 0

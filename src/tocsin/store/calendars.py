@@ -66,8 +66,8 @@ class CalendarStore:
 async def ranges_of(
     session: Session, tenant_id: int, names: Sequence[str], *, must_exist: bool = False
 ) -> list[Range]:
-    """The ranges of several calendars together. A name without a calendar is refused to whoever writes it
-    down; a job that has lost one, in the moment between check and creation, fires as if it were empty."""
+    """The ranges of several calendars together. A name without a calendar is refused when a job is written; a
+    job that has lost one, in the moment between check and creation, fires as if it were empty."""
     if not names:
         return []
     rows = await session.fetch(

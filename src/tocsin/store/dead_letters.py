@@ -1,4 +1,4 @@
-"""Dead letters: executions that failed for good and that nobody has given up yet, by kind of error.
+"""Dead letters: executions that failed for good and were not discarded yet, by kind of error.
 
 Every look is bounded to the newest of them. To discard one takes it off the list and leaves its execution in
 history, dead.

@@ -127,7 +127,7 @@ class Declaring:
                 await Cancelling(Within(session)).cancel(round_.tenant_id, job_id, reason)
 
     async def release(self, tenant_id: int, owner: str) -> int | None:
-        """Forget an owner; its jobs stay and are nobody's. Returns how many there were; None: no such
+        """Forget an owner; its jobs stay and have no owner. Returns how many there were; None: no such
         owner."""
         async with self._database.transaction() as session:
             known = await session.fetchrow(

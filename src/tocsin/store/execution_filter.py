@@ -34,7 +34,7 @@ class ExecutionFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     over: bool = False
     """Without live ones."""
     kept_only: bool = False
-    """Without dead ones that somebody gave up."""
+    """Without dead ones that a user discarded."""
 
     @property
     def may_be_live(self) -> bool:

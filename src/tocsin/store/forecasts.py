@@ -45,12 +45,13 @@ class ForecastStore:
         return load
 
     async def age(self) -> Age:
-        """How old the forecast is. Shards that nobody has looked at yet leave it incomplete."""
+        """How old the forecast is. Shards that no node has looked at yet leave it incomplete."""
         row = await self._database.one(_AGE)
         return Age(row["computed_at"], row["complete"] and row["whole"])
 
     async def groups(self, tenant_id: int, queue: str | None) -> list[Group]:
-        """The largest groups of jobs with equal schedules. What this version cannot read is left out."""
+        """The largest groups of jobs with equal schedules. Groups that this version cannot read are left
+        out."""
         rows = await self._database.fetch(sql("foreseen_groups"), tenant_id, queue, _MOST_GROUPS)
         found = []
         for row in rows:

@@ -5,11 +5,11 @@ they ended on knows them all: before a day of history is dropped, it is walked f
 last, and the jobs that ended on it go. How far it was walked stands in `day_walks`, written with what was
 removed; a day that was walked may be dropped.
 
-What no day knows is found by sweeps: some blocks of a table at a time, round and round. They need no index,
-and so nothing that writes to these tables pays for them. Tables that users fill (tenants, calendars, secrets)
-are theirs to tidy.
+Rows that belong to no day are found by sweeps: some blocks of a table at a time, round and round. They need
+no index, and so nothing that writes to these tables pays for them. Tables that users fill (tenants,
+calendars, secrets) are theirs to tidy.
 
-Live executions are swept, too: fires that were missed, that nobody starts, and that cannot run any more.
+Live executions are swept, too: fires that were missed, that no worker starts, and that cannot run any more.
 """
 
 from datetime import UTC, date, datetime, timedelta

@@ -31,7 +31,7 @@ _LOCK_TIMEOUT_WHEN_OVERDUE_MS: Final = 1000
 """On a slow disk settlements may always take longer than the short timeout; then the disk must not fill
 up."""
 _MOVING_SECONDS: Final = 3600
-"""Rows of a day that nobody made in time may be many."""
+"""A day that was not made in time may have many rows."""
 _log = structlog.get_logger()
 
 
@@ -106,7 +106,7 @@ class HistoryStore:
         return made
 
     async def _make_day(self, table: str, day: date) -> bool:
-        # Rows are moved in vain if the lock that is needed at the end cannot be had.
+        # The move is rolled back if the lock that is needed at the end cannot be had.
         async with self._database.transaction() as session:
             await session.execute(_BRIEFLY)
             await session.execute(f"LOCK TABLE {table}_default IN ACCESS EXCLUSIVE MODE")

@@ -45,7 +45,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     next_fire_from: Instant | None = None
     next_fire_to: Instant | None = None
     unplanned_since: Instant | None = None
-    """Only recurring jobs whose fires from before this instant nobody has planned."""
+    """Only recurring jobs whose fires from before this instant are not planned."""
 
     @property
     def searchable(self) -> bool:

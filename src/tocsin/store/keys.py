@@ -48,7 +48,7 @@ class NewKey(msgspec.Struct, frozen=True):
 
 
 class KeyStore:
-    """Look-up for everybody; the rest is for connections that may see the keys of all tenants."""
+    """Look-up for all connections; the rest is for connections that may see the keys of all tenants."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

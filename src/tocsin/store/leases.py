@@ -45,7 +45,7 @@ class Taken(dict[int, int]):
     """Shards that were taken, with their epochs."""
 
     unowned_for: Sequence[Span] = ()
-    """For how long each was nobody's whose owner did not give it back."""
+    """For how long each shard had no owner, of those that their owner did not give back."""
 
 
 class LeaseStore:

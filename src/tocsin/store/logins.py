@@ -1,8 +1,8 @@
 """Logins of the database that are bound to a tenant: applications enqueue with them, in their transactions.
 
 A bound login may use the schema and call `tocsin.enqueue`, `tocsin.enqueue_many` and `tocsin.succeed`,
-nothing else. What it may still enqueue stands in `login_limits`, an estimate that is made anew every few
-seconds: the functions compare with it and count nothing.
+nothing else. The number of jobs that it may still enqueue stands in `login_limits`, an estimate that is made
+anew every few seconds: the functions compare with it and count nothing.
 """
 
 from typing import Final

@@ -1,16 +1,16 @@
 """What becomes of executions that were planned in time and have been missed.
 
 A worker that is about to start one finds that its grace is over, and asks here. Everything that the job has
-missed is decided at once, by the same rule as in planning (`domain.misfire`), whoever has claimed it: which
-runs late depends on what else was missed. The job is locked meanwhile, against the planner, other workers and
-users. Where the planner itself has fallen behind with the job there is more that was missed than was ever
-planned; such jobs are left to it, and it takes what was planned along.
+missed is decided at once, by the same rule as in planning (`domain.misfire`), whichever workers have claimed
+it: which runs late depends on what else was missed. The job is locked meanwhile, against the planner, other
+workers and users. Where the planner itself has fallen behind with the job there is more that was missed than
+was ever planned; such jobs are left to it, and it takes what was planned along.
 
 Nothing is started here. What runs goes into the catch-up lane, what does not run goes to history, and both at
 once or not at all.
 
-Where nobody starts anything, because a queue is paused for weeks or a job's last worker is gone, nobody asks
-either. There the forgetter has `drop` remove what cannot run any more whenever somebody does.
+Where no worker starts anything, because a queue is paused for weeks or a job's last worker is gone, none asks
+either. There the forgetter has `drop` remove fires that cannot run any more, even if workers come back.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ _DECIDE = named("tocsin.store", "decide_missed")
 _COLUMNS: Final = ("job_ids", "fire_ats", "reasons", "waits", "graces")
 _MOST_PER_STEP: Final = 20_000
 _MOST_DROPPED: Final = 2_000
-"""Where nobody waits for it."""
+"""For `drop`, which no caller waits for."""
 
 Decision = tuple[UUID, Late | Dropped, Misfire]
 
@@ -63,8 +63,8 @@ class MisfireStore:
         self._database = database
 
     async def decide(self, jobs: Sequence[tuple[int, UUID]], now: Instant) -> Decided:
-        """Decide about all that these jobs, named with their tenants, have missed. Those that somebody else
-        has locked are left out."""
+        """Decide about all that these jobs, named with their tenants, have missed. Those that another
+        transaction has locked are left out."""
         async with self._database.transaction() as session:
             misfires, behind = await _hold(session, jobs, now)
             missed = await missed_executions(session, list(misfires))
@@ -106,7 +106,7 @@ async def missed_executions(
 
 async def write_decisions(session: Session, decisions: Iterable[Decision]) -> tuple[int, int]:
     """Write down what becomes of executions of locked jobs. Returns how many run late, and how many do not
-    run. What waited behind one of the latter has its turn."""
+    run. An execution that waited behind one of the latter has its turn."""
     rows = sorted((_row(*decision) for decision in decisions), key=lambda row: row[:2])
     if not rows:
         return 0, 0

@@ -1,7 +1,7 @@
 """Operations at rest: define, look, hold, stop. `acting` moves them forward.
 
-What an operation acts on is fixed when it is created: its ids are written down in batches (`gathering`), and
-what begins to match later is not touched.
+The things that an operation acts on are fixed when it is created: their ids are written down in batches
+(`gathering`), and what begins to match later is not touched.
 """
 
 from collections.abc import Sequence
@@ -144,7 +144,7 @@ class OperationStore:
         await self._move(tenant_id, operation_id, "resume", ("paused",), "running", None, origin)
 
     async def cancel(self, tenant_id: int, operation_id: int, reason: str | None, origin: Origin) -> None:
-        """Stop an operation for good. What it has done stays done, and what it has fired goes on."""
+        """Stop an operation for good. Its effects stay, and executions that it has fired go on."""
         await self._move(
             tenant_id, operation_id, "cancel", ("running", "paused"), "cancelled", reason, origin
         )

@@ -32,7 +32,7 @@ _MOST_LANES: Final = 2000
 _MOST_COUNTED_JOBS: Final = 20_000
 _MANY_DEAD: Final = 100_000
 _PATIENCE_S: Final = 0.8
-"""For each of four statements: whoever asks waits some seconds in all."""
+"""For each of four statements: the user waits four times that at most."""
 _DAYS_OF_PATIENCE: Final = 8
 """Days that a partition may be older than it should: it waits for its jobs to be forgotten."""
 

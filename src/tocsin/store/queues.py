@@ -1,9 +1,9 @@
 """Queues: how deep they are, who serves them, and pausing them.
 
 A queue is a name that executions carry; it needs no making. A pause takes back what workers have claimed
-ahead, and workers claim nothing of it while it lasts. What waits stays queued. A recurring fire that has not
-started within its grace is missed, and its misfire policy decides once the queue goes on; what it will
-surely drop goes within hours, so that a queue may stay paused for ever.
+ahead, and workers claim nothing of it while it lasts. Waiting executions stay queued. A recurring fire that
+has not started within its grace is missed, and its misfire policy decides once the queue goes on; what it
+will surely drop goes within hours, so that a queue may stay paused for ever.
 
 Looks are bounded by lanes and by rows per lane, never by the backlog.
 """
@@ -149,7 +149,7 @@ class QueueStore:
             try:
                 await self.resume(row["tenant_id"], row["name"], SYSTEM, ended_by=now)
             except Conflict:
-                continue  # somebody else was quicker
+                continue  # another node, or a user, was quicker
         return len(over), rows[len(over)]["paused_until"] if len(over) < len(rows) else None
 
     async def take_back_stragglers(self, now: Instant) -> tuple[int, bool]:

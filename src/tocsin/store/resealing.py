@@ -2,8 +2,8 @@
 
 A batch reads what is under another key, opens it, seals it, and writes it back where nothing has changed
 meanwhile; so it can run while the fleet works, be stopped anywhere and be run again. A value that its owner
-replaces at the same moment stays as he wrote it, and is found by the next run if that was under another key.
-What does not open (its key is not here) is left as it is, and told.
+replaces at the same moment stays as it was written, and is found by the next run if that was under another
+key. A value that does not open (its key is not here) is left as it is, and told.
 
 For connections that see the secrets of all tenants.
 """

@@ -21,7 +21,7 @@ from tocsin.store.statements import sql
 
 MOST_BUCKETS: Final = 400
 BEHIND_S: Final = 10
-"""At most so many seconds are tallies behind, while their writers are well."""
+"""The most seconds that tallies are behind while their writers are well."""
 _OF_JOB = named("tocsin.store", "series_of_job")
 _MOST_EXACT: Final = 5_000
 _MOST_OF_JOB: Final = 20_000

@@ -1,4 +1,4 @@
-"""How the database stands among its standbys, for whoever tells operators about it."""
+"""How the database stands among its standbys, for the parts that tell operators."""
 
 import msgspec
 

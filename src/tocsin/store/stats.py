@@ -34,7 +34,7 @@ class Load(msgspec.Struct, frozen=True):
     overdue: list[Record]
     dead: list[Record]
     attention: list[Record]
-    """What nobody counts: queues that are paused, alerts that fire."""
+    """What tallies do not count: queues that are paused, alerts that fire."""
 
     def noticed(self, kind: str) -> list[Record]:
         """Of this kind (`queue` or `alert`), the most urgent first."""
@@ -74,7 +74,7 @@ class StatsStore:
         return await self._database.fetch(sql("dead_by_error"), tenant_id, since, _MOST_DEAD, now)
 
     async def ended_since(self, tenants: list[int], since: Instant, most: int) -> list[Record]:
-        """What ended lately, for everybody who listens, in one statement."""
+        """What ended lately, for all listeners, in one statement."""
         return await self._database.fetch(sql("ended_since"), CELL, tenants, since, most)
 
     async def upcoming(

@@ -83,7 +83,7 @@ class TenantStore:
             return row
 
     async def set_state(self, name: str, state: TenantState, reason: str | None, origin: Origin) -> Record:
-        """Suspend or resume. What workers have claimed ahead does not start once a suspension has
+        """Suspend or resume. Executions that workers have claimed ahead do not start once a suspension has
         returned."""
         action = "suspend" if state == TenantState.SUSPENDED else "resume"
         async with self._database.transaction() as session:
@@ -138,8 +138,8 @@ def tenant_of(row: Record) -> Tenant:
 
 
 def limits_of(row: Record) -> TenantLimits:
-    """A tenant's limits, for whoever has to keep to them. What only a newer version can read is served by
-    newer nodes."""
+    """A tenant's limits, as planners and workers keep to them. A row that only a newer version can read is
+    served by newer nodes."""
     try:
         return _decode(row["limits"])
     except msgspec.MsgspecError as error:
@@ -151,7 +151,7 @@ def limits_of(row: Record) -> TenantLimits:
 
 
 def readable(rows: Iterable[Record]) -> Iterator[Tenant]:
-    """Those that this version can read. The others are the concern of newer nodes, and of nobody else."""
+    """Those that this version can read. The others are the concern of newer nodes alone."""
     for row in rows:
         with contextlib.suppress(Unavailable, ValueError):
             yield tenant_of(row)

@@ -58,5 +58,5 @@ class TimelineStore:
 
 
 def rows_of_a_band(jobs: int) -> int:
-    """How many rows are read for each of so many jobs."""
+    """How many rows are read for each of `jobs` jobs."""
     return _MOST_IN_BANDS // max(1, jobs)

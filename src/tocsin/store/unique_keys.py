@@ -5,8 +5,8 @@ enqueue at once one creates a job, and the key is free when that one ends, howev
 job that has not started is pushed back instead and does what was asked for last; one that runs by then gives
 its key to a new one. A job that is paused or changed by hand gives its key up.
 
-An application may take a key in a transaction of its own, and leave that open. Whoever wants the key then
-waits `PATIENCE` and no longer: connections that wait are missing to everybody else.
+An application may take a key in a transaction of its own, and leave that open. A caller that wants the key
+then waits `PATIENCE` and no longer: its connection is missing to all other calls.
 """
 
 from collections.abc import Callable
@@ -82,7 +82,7 @@ class UniqueKeys:
 
 
 class _Gone(Exception):
-    """What was found a moment ago has ended."""
+    """The execution that was found a moment ago has ended."""
 
 
 async def _enter(session: Session, job: NewJob, key: UniqueKey, now: Instant) -> Entered:

@@ -1,7 +1,7 @@
 """The secrets that a tenant's requests are signed with: one, or two while one replaces the other.
 
-The first is made when somebody first needs it, a worker or a reader. The version is part of the key, so of
-two that make the same version at once one wins, and the other takes what is there.
+The first is made when a worker or a reader first needs it. The version is part of the key, so of two that
+make the same version at once one wins, and the other takes what is there.
 """
 
 from datetime import timedelta

@@ -1,7 +1,7 @@
 """Remote workers: who they are, what they serve, and when they were heard of.
 
 A worker is live while it was heard of within three of its leases. Nothing hangs on that: what it holds has
-deadlines of its own. It tells people who is there, and `explain` whether somebody serves a task.
+deadlines of its own. It tells users which workers are there, and `explain` whether one serves a task.
 """
 
 import secrets
@@ -42,7 +42,7 @@ class WorkerStore:
         self._database = database
 
     async def register(self, tenant_id: int, key_id: str, new: NewWorker, lease: Span) -> int:
-        """Write down a worker. Returns its number, which nobody can guess."""
+        """Write down a worker. Returns its number, which cannot be guessed."""
         worker_id = secrets.randbits(63)
         await self._database.execute(
             *_REGISTER.given(

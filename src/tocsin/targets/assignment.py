@@ -56,7 +56,7 @@ class Assignment(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def traceparent(self) -> str:
-        """One trace per execution, one span per attempt, both computable by whoever knows the execution."""
+        """One trace per execution, one span per attempt, both computable from the execution alone."""
         return traceparent(self.execution, self.attempt)
 
     @property

@@ -21,7 +21,7 @@ class TargetCaller(Protocol):
     """
 
     def host(self, target: Any) -> Host | None:
-        """Where the call goes, if a worker may have only so many calls there at once."""
+        """Where the call goes, if a worker's calls to it at once are limited."""
 
     async def call(self, assignment: Assignment, target: Any, timeout: float) -> Outcome | Postponed:
         """One attempt. `timeout` is in seconds and covers all of it. Every way it can end is an outcome; what

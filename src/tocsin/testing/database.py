@@ -39,8 +39,8 @@ def cache_directory() -> Path:
 
 
 async def start_server(directory: Path) -> EmbeddedServer:
-    """The first server of a directory that no other process has. Whoever starts it has to outlive it: it ends
-    with the thread that started it."""
+    """The first server of a directory that no other process has. The thread that starts it has to outlive it:
+    the server ends with that thread."""
     for number in range(_MOST_SERVERS):
         try:
             return await _started(directory / str(number))

@@ -29,7 +29,7 @@ class Called(msgspec.Struct):
     task: str
     payload: Any
     state: str = "queued"
-    """``queued`` for a task of another service, which nobody runs here."""
+    """``queued`` for a task of another service, which does not run here."""
     result: Any = None
     reason: str | None = None
     attempts: int = 0

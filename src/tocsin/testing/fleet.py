@@ -237,7 +237,7 @@ class Fleet:
         await self._as_worker(lanes, lambda worker: self._gateway.gateway.settle(TENANT, worker, settlements))
 
     async def beat(self, lanes: Iterable[tuple[str, str]], claims: Iterable[TaskClaim]) -> set[str]:
-        """Hold on to attempts. Returns those that should stop, or belong to nobody here any more."""
+        """Hold on to attempts. Returns those that should stop, or are no longer held here."""
         beat = Heartbeat([HeldClaim(claim.id, claim.token) for claim in claims])
         heard = await self._as_worker(
             lanes, lambda worker: self._gateway.gateway.heartbeat(TENANT, worker, beat)
@@ -354,7 +354,7 @@ class Fleet:
         await logins.bind(tenant, LOGIN, Origin("sandbox"))
 
     async def _take_shards(self) -> None:
-        """Once, for ever: there is nobody to share them with."""
+        """Once, for ever: there is no other node to share them with."""
         store = LeaseStore(self._database, _DECADE)
         leaser = Leaser(
             store, self.clock, self._leases, node_id=self._node_id, ttl=_DECADE, plans=True,

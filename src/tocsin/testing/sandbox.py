@@ -154,7 +154,7 @@ class Sandbox:
         self.faults.fail(_name_of(task), times, error_maker(error))
 
     def slow(self, task: "Task[..., Any] | NamedTask | str", by: str | float) -> None:
-        """Let each attempt at a task take so long. What takes longer than its timeout times out."""
+        """Let each attempt at a task take so long. An attempt longer than its timeout times out."""
         self.faults.slow(_name_of(task), parse_span(by, "by"))
 
     def lose_worker(self, at: str | datetime | None = None) -> None:

@@ -29,7 +29,7 @@ _SPUN: Final[Span] = 300
 _APART: Final[Span] = MILLISECOND
 # The longest wait: then it looks again, for the database's clock may have been set.
 _LONGEST: Final[Span] = SECOND
-# So many fire before others have their turn.
+# Alarms that fire before the event loop has its turn.
 _AT_ONCE: Final = 500
 _CLOCK_MONOTONIC: Final = 1
 _NONBLOCK_CLOEXEC: Final = 0o4000 | 0o2000000

@@ -1,8 +1,8 @@
 """Claims that are *armed*: started in the database, and waiting here for their instant to fire.
 
 A start is a durable write, so it is asked for a moment before the instant. Until the instant comes the
-execution counts as running for everybody else, but nothing was called yet: it can be disarmed, and goes back
-as if it had not started. A call that is armed has its place on the worker already.
+execution counts as running for the rest of the fleet, but nothing was called yet: it can be disarmed, and
+goes back as if it had not started. A call that is armed has its place on the worker already.
 """
 
 from collections.abc import Callable, Iterator, Sequence

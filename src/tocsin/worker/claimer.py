@@ -49,7 +49,7 @@ _APART_PER_LANE: Final[Span] = 20
 """Where there are many lanes, looks begin so far apart for each of them, in microseconds: about five times
 what they take."""
 _KEPT_FREE: Final = 8
-"""One part in so many of the memory for what waits is kept from any one tenant."""
+"""One part in this many of the memory for waiting claims is kept from any one tenant."""
 _CROWDED_WINDOWS: Final = 10
 """How many times the ordinary window crowded lanes are claimed ahead."""
 
@@ -238,7 +238,7 @@ class Claimer:
         return chain(self._timetable, self._runner.claims(), self._settler.claims())
 
     def _allot(self, ready: Sequence[LaneView], now: Instant) -> list[Allotment]:
-        """What to take of lanes that have something due, or due soon. What is due needs a place, what is
+        """What to take of lanes that have something due, or due soon. Due executions need a place, those
         ahead memory."""
         self._places.queued = ()
         if not ready or max(self._settler.backlog, len(self._misfires)) > _BACKLOG_BATCHES * self._batch:

@@ -55,7 +55,7 @@ class Heartbeat:
         try:
             return await self._beat(now, stops=stops)
         except BaseException:
-            self._asked_to_stop |= stops  # nobody was asked: the next run asks again
+            self._asked_to_stop |= stops  # no call was asked: the next run asks again
             raise
 
     async def _beat(self, now: Instant, *, stops: bool) -> Report:
@@ -77,7 +77,7 @@ class Heartbeat:
         return Report(done=len(claims), again_at=again_at)
 
     def _without_lost(self, *held: list[Claim]) -> tuple[list[Claim], ...]:
-        """What was lost stays lost: it is not asked for again while its outcome waits to be refused."""
+        """A lost claim stays lost: it is not asked for again while its outcome waits to be refused."""
         if not self._lost:
             return held
         self._lost &= {claim.identity for claims in held for claim in claims}

@@ -1,6 +1,6 @@
 """The calls that wait until their host has a connection free.
 
-A worker calls one host only so many times at once. What comes beyond that stands in line here: it holds its
+A worker makes a limited number of calls to one host at once. Further calls stand in line here: each holds its
 claim, and no place of the worker. A host's free connection goes to the tenants in turn, and within a tenant
 to the most urgent that stands longest. So a tenant that floods a host delays its own calls.
 
@@ -236,7 +236,7 @@ class HostLines:
         return rooms
 
     def close(self) -> list[Claim]:
-        """Let nobody stand any more. Returns those that stood."""
+        """End all lines. Returns the claims that stood in them."""
         self.closed = True
         return [claim for claim in list(self) if self.drop(claim)]
 

@@ -87,7 +87,7 @@ class Misfires:
         return Report(done=len(batch), again_at=AGAIN_NOW if self._held else None)
 
     async def _put_back(self, batch: list[Claim], behind: frozenset[UUID], now: Instant) -> None:
-        """What was decided is not ours any more, and is not touched by this."""
+        """A claim that was decided is not ours any more, and is not touched by this."""
         for claims, wait in (
             ([claim for claim in batch if claim.job_id in behind], _LEFT_TO_PLANNER),
             ([claim for claim in batch if claim.job_id not in behind], _LEFT_TO_OTHERS),

@@ -67,7 +67,7 @@ async def _pause_none(_: Claim, __: str, ___: int) -> bool:
 
 
 def count_none(_: Sequence[Claim], __: Sequence[Instant]) -> None:
-    """Where nobody plots what succeeded."""
+    """Counts nothing: for workers whose successes are not plotted."""
 
 
 class Settler:
@@ -142,7 +142,7 @@ class Settler:
         self.unsettled.send()
 
     async def run_once(self, now: Instant) -> Report:
-        """Write one batch. What a failed call leaves is written by the next run."""
+        """Write one batch. If that fails, the next run writes the rest."""
         if self._yield_to() and self.backlog < _YIELDS_BELOW_BATCHES * _BATCH:
             return Report(again_at=now + _YIELD)  # starting what is due comes first
         _fill(self._writing, self._buffer)

@@ -23,9 +23,9 @@ class SlotReturner:
         self._swept_at: Instant = 0
 
     async def run_once(self, now: Instant) -> Report:
-        """Give back what is wanted; now and then also what is not used."""
+        """Give back slots that are waited for; now and then also unused ones."""
         if self._slots.unsure:
-            await self._slots.adopt()  # what nobody remembers would never go back
+            await self._slots.adopt()  # a slot that no book remembers would never go back
         await self._slots.wake_owed()
         await self._slots.resolve_doubts()
         await self._slots.answer_waiting()

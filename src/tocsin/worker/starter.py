@@ -23,7 +23,7 @@ from tocsin.worker.timetable import Timetable
 _BATCH: Final = 1000
 _BUSY: Final = 5 * MILLISECOND
 _MEANWHILE: Final = 10 * SECOND
-"""What was refused and whose grace ends about now may have been refused for that."""
+"""A refused claim whose grace ends about now may have been refused for that."""
 _WARM: Final = 60 * SECOND
 _LONGEST: Final = SECOND
 """The longest wait while the timetable has something: then it looks again, for the database's clock may have

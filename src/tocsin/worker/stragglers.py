@@ -50,7 +50,7 @@ class Stragglers:
         return Report(done=lanes)
 
     def give_up(self) -> None:
-        """End a look that is under way: nobody needs to wait for it."""
+        """End a look that is under way; callers need not wait for it."""
         self._given_up = True
         if self._looking is not None:
             self._looking.cancel()

@@ -3,7 +3,7 @@
 What enters: the claims of each batch that the settler wrote. What leaves: the rows of the buckets that
 changed, whole, so that a write whose answer was lost is repeated without harm. What may be lost: the counts
 of the last seconds before a crash; they are for plots, and `tocsin tallies rebuild` takes them from history.
-What did not succeed is counted from history by `scheduler/tally_keeper.py`: it is rare, and ends in many
+Other executions are counted from history by `scheduler/tally_keeper.py`: they are rare, and end in many
 places.
 
 A drain settles tens of thousands a second, so claims are counted without looking at each: lateness and run

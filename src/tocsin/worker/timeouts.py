@@ -29,7 +29,7 @@ class Timeouts:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, call: CallTask, seconds: float) -> None:
-        """Cancel this call in so many seconds, unless it is over by then. Must be told when it is `over`."""
+        """Cancel this call after `seconds`, unless it is over by then. Must be told when it is `over`."""
         deadline = asyncio.get_running_loop().time() + seconds
         self._kinds[call] = seconds
         self._deadlines.setdefault(seconds, {})[call] = deadline

@@ -118,7 +118,7 @@ class Timetable:
         return self._late_at_gate
 
     def take_due(self, takes: Mapping[Lane, int]) -> list[Claim]:
-        """Take out so many claims of these lanes, whose time has come."""
+        """Take out claims whose time has come: from each lane as many as it is given."""
         taken: list[Claim] = []
         for lane, take in takes.items():
             claims = self._due.get(lane, deque())
@@ -173,7 +173,7 @@ class Timetable:
         )
 
     def _take_of(self, name: Bucket, takes: Mapping[Lane, int]) -> list[Claim]:
-        """So many claims of these lanes of one bucket."""
+        """The claims of one bucket: from each lane as many as it is given."""
         taken: list[Claim] = []
         for lane, take in takes.items():
             claims = self._buckets[name][lane]
@@ -254,7 +254,7 @@ class Timetable:
 
 
 def _early_start(name: Bucket, part: int) -> Instant:
-    """When to begin with so many of a crowd."""
+    """When to begin with this part of a crowd."""
     return name.start_at - part * _START_TAKES
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def traced_successes(
     claims: Sequence[Claim], finished_at: Instant, lost: Sequence[AnyClaim]
 ) -> list[TracedAttempt]:
-    """Claims that succeeded and had nothing more to tell. What was lost is another worker's to tell."""
+    """Claims that succeeded and had nothing more to tell. A lost claim is another worker's to tell."""
     gone = {id(claim) for claim in lost}
     return [
         _traced(claim, str(Verdict.SUCCEEDED), finished_at, None, str(State.SUCCEEDED))

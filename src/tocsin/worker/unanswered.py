@@ -1,8 +1,8 @@
 """Claims that were asked for and never answered.
 
-The database may have taken and started a batch that its worker does not know of: nobody would call it, and
-once the deadline had passed each would count as a lost attempt. So the worker asks what it holds under the
-claim's token, which only it knows.
+The database may have taken and started a batch that its worker does not know of: it would never be called,
+and once the deadline had passed each would count as a lost attempt. So the worker asks what it holds under
+the claim's token, which only it knows.
 
 A claim statement that timed out here may still run in the database and commit later. So the worker asks for
 its token again, less and less often, until longer has passed than a statement may run. A claim is one

@@ -1,7 +1,7 @@
 """Executions that this worker has claimed and cannot read: they go back without an attempt, for a newer
 worker.
 
-What was claimed ahead goes back unchanged. What is due is put off, each time for as long as it has been due
+One that was claimed ahead goes back unchanged. A due one is put off, each time for as long as it has been due
 already, so that it does not come back at once and is not forgotten either. In a lane where this happened the
 worker claims nothing ahead of time for a minute: workers that can read it do, and so they have it before this
 one sees it again.
@@ -22,8 +22,8 @@ from tocsin.worker.settler import Settlement, Settler
 
 _SHY_FOR: Final[Span] = MINUTE
 _MOST_LANES: Final = 1_000
-"""So many are remembered before those are forgotten whose minute is over: a lane that is gone is never asked
-for again."""
+"""Beyond this many lanes, those whose minute is over are forgotten: a lane that is gone is never asked for
+again."""
 _NOT_CALLED: Final = Outcome(Verdict.CANCELLED, error="cancelled before any worker could read it")
 
 

@@ -218,16 +218,16 @@ class Worker:
         self._lining.stop()
 
     async def _tried(self, step: Awaitable[None]) -> None:
-        """A step of draining. What could not be written down passes its deadline and is reclaimed by
-        others."""
+        """A step of draining. A claim whose outcome could not be written passes its deadline and is reclaimed
+        by another node."""
         try:
             await step
         except Unavailable as error:
             _log.warning("worker.drained_partly", error=str(error), unsettled=self.settler.backlog)
 
     async def _give_back_held(self) -> None:
-        """What has not started goes back, also what may have started without an answer: nothing of it was
-        called."""
+        """Give back claims that have not started, also those that may have started without an answer: none of
+        them was called."""
         self.runner.give_back(self.starter.unanswered)
         if held := self.timetable.pop_all() + self.misfires.give_up():
             await self._queue.claiming.release(held)

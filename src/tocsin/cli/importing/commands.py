@@ -55,7 +55,7 @@ def work_of(
 
 
 def task_work(task: str, payload: Mapping[str, Any], variables: Mapping[str, str], stdin: str = "") -> Work:
-    """A task of a remote worker. Credentials are not for its payload, which anybody may read."""
+    """A task of a remote worker. Credentials are not for its payload, which all readers of the job see."""
     plain = {name: value for name, value in variables.items() if not is_secret(name)}
     notes = [f"needs a remote worker with the task {task}"]
     notes += [f"{name} is not passed on: give it to the worker" for name in variables if name not in plain]

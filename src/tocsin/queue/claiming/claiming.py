@@ -63,8 +63,8 @@ class Claiming:
         farther: Mapping[Lane, Instant] = MappingProxyType({}),
         late_for: LateReasons = ON_TIME,
     ) -> list[Claim]:
-        """Take what is due until `until`, in some lanes `farther`. What is due already comes back started.
-        What is late keeps the reason."""
+        """Take what is due until `until`, in some lanes `farther`. Executions that are due already come back
+        started. Late ones keep the reason."""
         offer = self._slots.offer() if self._offers and self._slots.has_idle else NO_OFFER
         statement = _CLAIM.given(
             cell=self._cell,
@@ -95,8 +95,8 @@ class Claiming:
         return claims
 
     async def recall(self, tokens: Sequence[int]) -> tuple[list[Claim], list[Claim]]:
-        """What claims without an answer took, and is still held. Returns it, and apart from it what was asked
-        to stop.
+        """The executions that claims without an answer took and still hold. Returns them, and apart from them
+        those that were asked to stop.
 
         A claim is one transaction: if anything of it is found, all of it is, and so is which of the offered
         slots it uses.

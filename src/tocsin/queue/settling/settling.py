@@ -1,8 +1,8 @@
 """Settling: what becomes of claims whose attempt is over, or that never began.
 
 Every statement is fenced by the claim's token: a claim that was lost before changes nothing and is returned
-to the caller. A batch may be repeated when its answer was lost. What ends passes its job's turn on in the
-same transaction, and leaves its slot idle afterwards.
+to the caller. A batch may be repeated when its answer was lost. An execution that ends passes its job's turn
+on in the same transaction, and leaves its slot idle afterwards.
 """
 
 from collections.abc import Sequence

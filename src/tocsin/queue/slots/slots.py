@@ -1,9 +1,9 @@
-"""The slots of limit keys: at most so many executions of a key run at once, over the whole fleet.
+"""The slots of limit keys: a cap on the executions of a key that run at once, over the whole fleet.
 
 A slot is a row, and a worker has it. The worker takes slots from the database when it needs more than it has,
 and lets one execution after the other use them, which writes nothing. It gives a slot back when another
-worker's execution waits for one of the key, or when nothing ran under the key for two seconds. What a dead
-worker had comes back by `healing`.
+worker's execution waits for one of the key, or when nothing ran under the key for two seconds. The slots of a
+dead worker come back by `healing`.
 
 **Offers.** Most limited executions need no statement of their own: with each claim the worker offers its idle
 slots, and what is due is started on them by the claim itself. Until the answer has come these slots are used
@@ -215,7 +215,7 @@ class Slots:
         await self._give_back(list(self._book.idle_keys))
 
     async def look_after(self, refused: Sequence[Claim]) -> None:
-        """These claims have been put back to wait for a slot: see that they do not wait in vain."""
+        """These claims were put back to wait for a slot: wake them if one is free already."""
         wanted = _wanted(sorted(refused, key=limit_key))
         await wake(self._database, self._cell, wanted, refused=True)
 

@@ -1,6 +1,6 @@
 """Starts without an answer, and a request to stop before they are asked for again.
 
-Such an execution runs in the database, and nobody calls it. Asking for its start again does not return it,
+Such an execution runs in the database, and no worker calls it. Asking for its start again does not return it,
 for it was asked to stop. So its worker asks for it by itself, to end it: else it would keep its slot and its
 job's turn until its claim's deadline, while its worker lets another execution use that slot.
 

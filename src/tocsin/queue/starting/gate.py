@@ -1,8 +1,8 @@
 """The gate in front of executions that may not simply start when they are due.
 
 Three things can hold one back, asked in this order: the rate of its limit key (`rates`), the slots of its
-limit key (`slots/`), and its own job's overlap policy (`turns`). What passes is started. What does not is put
-back, skipped, or makes room, and leaves the slot that it had taken on the way.
+limit key (`slots/`), and its own job's overlap policy (`turns`). A claim that passes is started. One that
+does not is put back, skipped, or makes room, and leaves the slot that it had taken on the way.
 
 An execution without a limit key and without an overlap policy never comes here.
 """
@@ -67,8 +67,8 @@ class Gate:
         return started
 
     async def _start_limited(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Start claims that only a limit could hold back. What a crash leaves in the middle is a claim that
-        is reclaimed."""
+        """Start claims that only a limit could hold back. A crash in the middle leaves a claim that is
+        reclaimed."""
         claims = seated(claims)
         if not claims:
             return []

@@ -1,4 +1,4 @@
-"""The rates of limit keys: at most so many starts per period, over the whole fleet.
+"""The rates of limit keys: a cap on the starts of a key per period, over the whole fleet.
 
 A rate is one instant per key: where the next start may be. A worker reserves the instants for all of its
 claims in one statement. A claim whose instant is yet to come is put back until then; asked again, it has its

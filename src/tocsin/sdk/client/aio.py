@@ -63,7 +63,7 @@ class AsyncExecutions(resources.AsyncExecutions):
     """``/v1/executions``."""
 
     async def get(self, execution_id: str, *, wait: float | None = None) -> "types.Execution":
-        """One execution with its attempts; with `wait`, once it is over or after so many seconds."""
+        """One execution with its attempts; with `wait`, once it is over or after `wait` seconds."""
         query = {"wait": None if wait is None else f"{wait:.3f}s"}
         timeout = None if wait is None else wait + self._client.timeout
         execution: types.Execution = await self._client.send(

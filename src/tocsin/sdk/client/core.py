@@ -126,7 +126,7 @@ def error_of(status: int, body: bytes) -> TocsinError:
     kinds: dict[int, type[Refused]] = {404: NotFound, 409: Conflict, 410: Gone, 412: Stale, 429: TooMany}
     kind = kinds.get(status, Refused)
     refused = kind(detail, field=problem.field, hint=problem.hint, code=problem.code)
-    for name in ("field", "hint"):  # seen where nobody catches it
+    for name in ("field", "hint"):  # seen where it is not caught
         if words := getattr(problem, name):
             refused.add_note(f"{name}: {words}")
     return refused
@@ -138,7 +138,7 @@ def lost(detail: str) -> Unavailable:
 
 
 def pause_before(attempt: int, left: float, retry_after: str | None) -> float | None:
-    """Seconds until the next try, after so many; None: give up."""
+    """Seconds until the next try, after `attempt` of them; None: give up."""
     pause = min(_FIRST_PAUSE * 2 ** (attempt - 1), _LONGEST_PAUSE) * random.random()
     pause = max(pause, seconds_of(retry_after))
     return pause if pause < left else None

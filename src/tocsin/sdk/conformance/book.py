@@ -1,7 +1,7 @@
 """What the gateway of a conformance run knows: the work it has, who holds it, and everything that was said.
 
 It keeps the server's side of the protocol over a few executions in memory: a settlement counts if and only if
-its token is that of the claim. What breaks a rule whatever the scenario is noted as a violation.
+its token is that of the claim. A breach of a rule that holds in every scenario is noted as a violation.
 """
 
 import itertools

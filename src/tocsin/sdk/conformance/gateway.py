@@ -92,7 +92,7 @@ class Gateway:
         self._thread.start()
 
     def close(self) -> None:
-        """End the server; whoever waits for an answer gets none."""
+        """End the server; workers that wait for an answer get none."""
         with self.book.changed:
             self.silent, self.book.draining = False, True
             self.book.changed.notify_all()

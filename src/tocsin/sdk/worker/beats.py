@@ -174,7 +174,7 @@ class Beats:
 
 
 def too_many(strays: int, capacity: int) -> bool:
-    """Whether so many strays are a quarter of the places, and more than none."""
+    """Whether strays are at least a quarter of the places, and more than none."""
     return strays * _STRAYS_SHARE >= max(capacity, _STRAYS_SHARE)
 
 

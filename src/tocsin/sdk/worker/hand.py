@@ -7,8 +7,8 @@ heard of it.
 
 A worker with quick tasks claims ahead: as many more as its places can run in `_AHEAD` seconds, by the mean of
 what ran lately. Otherwise each batch would wait for the way to the server and back: with ten places a no-op
-was drained at 315/s, ahead at 2,550/s (two shared cores). What waits longer than `WAITS_AT_MOST` because a
-slow task came between goes back, for other workers to run.
+was drained at 315/s, ahead at 2,550/s (two shared cores). An attempt that waits longer than `WAITS_AT_MOST`
+because a slow task came between goes back, for other workers to run.
 """
 
 import threading
@@ -35,7 +35,7 @@ _GATHER: Final = 0.01
 
 class Hand:
     """Attempts and outcomes, under one lock. Each kind of waiter has a condition of its own: an attempt that
-    ends wakes nobody who has nothing to do."""
+    ends wakes no thread that has nothing to do."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -86,8 +86,8 @@ class Hand:
             return attempt.taken
 
     def end(self, attempt: Attempt, settlement: TaskSettlement) -> list[Attempt]:
-        """An attempt is over. What was given up before, or belongs to another by now, is not told. Returns
-        those that have a place now."""
+        """An attempt is over. One that was given up before, or belongs to another worker by now, is not told.
+        Returns those that have a place now."""
         with self._changed:
             if self._held.get(attempt.claim.id) is attempt:
                 del self._held[attempt.claim.id]
@@ -103,8 +103,9 @@ class Hand:
             return self._admit()
 
     def take_unbegun(self, waiting_for: float = 0.0) -> list[Attempt]:
-        """Let go of what has waited for a place for so many seconds; of all that was not begun if none are
-        given. What has a place may wait for a child process: sent back, it would be claimed again at once."""
+        """Let go of attempts that have waited for a place for this many seconds; without a number, of all
+        that were not begun. An attempt that has a place may wait for a child process: sent back, it would be
+        claimed again at once."""
         since = monotonic() - waiting_for
         with self._changed:
             unbegun = [
@@ -139,7 +140,7 @@ class Hand:
             self._news.notify()
 
     def told(self, number: int) -> None:
-        """So many outcomes that were taken have been heard."""
+        """The server has heard this many of the outcomes that were taken."""
         with self._changed:
             self._being_told -= number
             self._quiet.notify_all()
@@ -177,7 +178,7 @@ class Hand:
                 self._news.wait(1)
 
     def wait_until_empty(self, patience: Callable[[], float]) -> None:
-        """Until nothing is held, or for so many seconds, which may become fewer meanwhile."""
+        """Until nothing is held, or for `patience` seconds, which may become fewer meanwhile."""
         self._wait(patience, lambda: not self._held)
 
     def wait_until_told(self, patience: Callable[[], float]) -> None:
@@ -199,7 +200,7 @@ class Hand:
             self._news.notify_all()
 
     def finish(self) -> None:
-        """Nobody waits any longer."""
+        """End all waits."""
         with self._changed:
             self._over = True
             self._news.notify_all()

@@ -1,8 +1,7 @@
 """A worker's line to the gateway: the calls of the protocol, and what to do when one is not answered.
 
 A call that had no answer, or found the server busy, is repeated as it was after a short random pause, for as
-long as it is wanted. What the server refuses is raised: an unknown worker has to register again, a bad key
-ends the worker.
+long as it is wanted. A refusal is raised: an unknown worker has to register again, a bad key ends the worker.
 """
 
 import random
@@ -39,7 +38,7 @@ _LONGEST_WAIT: Final = 60.0
 
 
 class Busy(Unavailable):
-    """The server asks to come back, after so many seconds at least."""
+    """The server asks to come back, after some seconds at least."""
 
     def __init__(self, detail: str, after: float) -> None:
         super().__init__(detail)

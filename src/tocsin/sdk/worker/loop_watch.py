@@ -1,7 +1,7 @@
 """Notices when an event loop is blocked, from another thread, and says by what.
 
 A blocked loop loses no claims: heartbeats have a thread of their own. But every other coroutine of the worker
-waits, so whoever wrote the blocking line wants to know it.
+waits, so the author of the blocking line wants to know it.
 """
 
 import asyncio

@@ -5,8 +5,8 @@ in the task, and killed when it does not: a timeout always ends it. A child that
 attempt failed. When the worker dies its children read the end of their pipes, and end. Each child has the
 app's lifespan, and whatever lives as long as the worker, of its own.
 
-A child that is worn out, by calls or by memory, is replaced between two attempts. What leaks memory, in the
-app or in a library that it uses, cannot do so for ever.
+A child that is worn out, by calls or by memory, is replaced between two attempts. Code that leaks memory, in
+the app or in a library that it uses, cannot do so for ever.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _KINDS: Final[dict[str, Any]] = {_LINE: LogLine, _PROGRESS: Progress, _ENDED: Ta
 
 
 class Wear(msgspec.Struct, frozen=True):
-    """When a child is replaced: after so many calls, or once it has more bytes of memory. None: never."""
+    """When a child is replaced: after `max_calls` calls, or once it has more bytes of memory. None: never."""
 
     max_calls: int | None = None
     max_memory: int | None = None
@@ -54,14 +54,14 @@ class Wear(msgspec.Struct, frozen=True):
         return cls(max_calls, None if max_memory is None else size_of(max_memory, "max_memory"))
 
     def reached(self, calls: int, memory: int) -> bool:
-        """Whether a child with so many calls behind it, and so much memory, is worn out."""
+        """Whether a child with these calls behind it, and this memory, is worn out."""
         return (self.max_calls is not None and calls >= self.max_calls) or (
             self.max_memory is not None and memory > self.max_memory
         )
 
 
 class ProcessRunner:
-    """So many children, each with a thread that hands it attempts."""
+    """A fixed number of children, each with a thread that hands it attempts."""
 
     def __init__(self, children: int, take: Take, ended: Ended, wear: Wear) -> None:
         self._wear = wear

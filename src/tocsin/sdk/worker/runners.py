@@ -3,7 +3,7 @@
 An `async def` runs on the loop and is cancelled when it should stop. A `def` runs in a thread:
 `current().stopped` is set, and `Stopped` is thrown into it, which ends Python code but neither a sleep nor a
 call into C. One that does not end is given up after a grace: its thread is a stray, and another takes its
-place. What must be stoppable runs in a child process (`processes`).
+place. A task that must be stoppable runs in a child process (`processes`).
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """What a worker's own log says of attempts: each failure with its trace, and with `--verbose` each success.
 
-A task that fails a thousand times a second must not fill a disk, so only so many traces are told in a second;
-the rest is counted, and the number told a second later. All of them are kept with their executions.
+A task that fails a thousand times a second must not fill a disk, so a limited number of traces is told in a
+second; the rest is counted, and the number told a second later. All of them are kept with their executions.
 """
 
 import logging

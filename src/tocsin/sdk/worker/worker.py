@@ -4,7 +4,7 @@ Three threads talk to the gateway, each over a connection of its own. One asks f
 has ended. One settles what ends while that request is parked. One heartbeats (`beats`). A worker that finds
 no gateway when it is entered goes on trying.
 
-What may be lost: nothing. What was claimed and not settled passes its deadline, and is tried again by others.
+What may be lost: nothing. A claim that was not settled passes its deadline, and another worker tries again.
 """
 
 import asyncio
@@ -219,7 +219,7 @@ class Worker:
             self._begin_drain()
         except TocsinError as error:
             self._fail(error)
-        except Exception as error:  # noqa: BLE001 - told to whoever started the worker
+        except Exception as error:  # noqa: BLE001 - told to the caller that started the worker
             _log.exception("a part of the worker failed")
             self._fail(Refused(f"a part of the worker failed: {error}"))
 
@@ -248,7 +248,7 @@ class Worker:
             self._membership.register(link, instead_of=worker)
             return None
         except Refused:
-            self._hand.take_back(ask.settle)  # told by the thread that settles, as far as anybody listens
+            self._hand.take_back(ask.settle)  # told by the thread that settles, if the server still listens
             raise
 
     def _settle_loop(self, link: Link) -> None:
@@ -313,7 +313,7 @@ class Worker:
 
     def _begin_drain(self) -> None:
         self._hand.drain()
-        if not self._membership.known:  # nothing is held, and nobody is to be told
+        if not self._membership.known:  # nothing is held, and no server is to be told
             self._over.set()
         self._loop.call_soon_threadsafe(self.ended.set)
 

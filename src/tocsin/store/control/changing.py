@@ -1,4 +1,5 @@
-"""Replacing a job's definition. What is planned but not started is planned anew, in the same transaction.
+"""Replacing a job's definition. Fires that are planned but not started are planned anew, in the same
+transaction.
 
 No fire time is lost between two schedules: what the old one named up to now is decided by it, as if the
 planner had come just before the change, and the new one begins after now. A definition that keeps its
@@ -60,7 +61,7 @@ class Changing:
         """Replace a job's definition.
 
         `version` is the one the caller has seen; None overwrites whatever is there. `owner` is who declares
-        it: a job that has an owner is changed by nobody else.
+        it: no other owner, and no user, changes a job that has one.
         """
         async with self._database.transaction() as session:
             job = await lock_job(session, tenant_id, job_id)
@@ -118,7 +119,7 @@ class Changing:
 
 
 async def _plan_what_is_owed(session: Session, job: Record, new: Schedule, now: Instant) -> Plan:
-    """What a schedule that is about to be replaced has named up to now and nobody has decided yet.
+    """The fire times up to now of a schedule that is about to be replaced, as far as they are undecided.
 
     It goes by the misfire policy, as if the planner had come just before the change. A paused job fires
     nothing: what it missed by the old schedule stays missed.

@@ -128,8 +128,8 @@ class Pausing:
     async def pause_failing(
         self, tenant_id: int, key: ExecutionKey, token: int, version: int, deaths: int, error: str
     ) -> bool:
-        """Pause a recurring job of which so many executions failed for good in a row as its policy allows.
-        Whether that was done.
+        """Pause a recurring job once as many executions in a row failed for good as its policy allows.
+        Returns whether it did.
 
         `deaths` are about to be written, the one with this key among them; the others are counted from
         history. Fenced twice: the claim must still be held, and the job must still be at the version that

@@ -1,4 +1,4 @@
-"""What is planned of a locked job and has not started: take it back, plan it anew, write that down.
+"""Planned fires of a locked job that have not started: take them back, plan anew, write that down.
 
 A cursor that moves back stands before fire times that were decided already. They ran, were called off or were
 skipped, and must not come again; so a plan made here knows what was decided, and goes on past all of it: the

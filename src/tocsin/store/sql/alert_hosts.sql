@@ -4,7 +4,7 @@
 -- Caller: AlertSources.hosts.
 -- Locks: nothing.
 -- Index: executions_ready, two ranges per lane; jobs_pkey or jobs_of_tenant.
--- Zero rows: nobody waits for a host.
+-- Zero rows: no execution waits for a host.
 SELECT l.tenant_id, h.host, count(*)::integer AS number, min(e.due_at) AS oldest,
        (array_agg(e.job_id ORDER BY e.due_at))[1] AS job_id
 FROM lanes l

@@ -1,4 +1,4 @@
--- Recurring jobs that nobody planned although they were due before $2: of tenants ($1) or, without $1, of
+-- Recurring jobs that were not planned although they were due before $2: of tenants ($1) or, without $1, of
 -- all. One probe per shard, bounded by $3; $4 jobs are told. Jobs of suspended tenants are not expected to
 -- fire.
 -- Caller: AlertSources.unplanned.

@@ -1,8 +1,8 @@
--- Lanes of tenants ($1) or, without $1, of all, in which something was due before $2 and waits: since when,
--- a job of it, how many, and how many of these are fires that have passed their grace by $6. The first $3 of
--- a lane are read, and $4 lanes told. What waits for what its own job asks for is passed over: workers put
--- it off again and again, so little of it is due. Lanes of paused queues and of suspended tenants wait
--- because somebody wants it.
+-- Lanes of tenants ($1) or, without $1, of all, in which something was due before $2 and waits: since when, a
+-- job of it, how many, and how many of these are fires that have passed their grace by $6. The first $3 of a
+-- lane are read, and $4 lanes told. What waits for what its own job asks for is passed over: workers put it
+-- off again and again, so little of it is due. Lanes of paused queues and of suspended tenants wait because a
+-- user wants it.
 -- Caller: AlertSources.waiting.
 -- Locks: nothing.
 -- Index: executions_ready, one range per lane.

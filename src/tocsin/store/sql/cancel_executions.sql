@@ -4,8 +4,8 @@
 -- Locks: the executions that it removes.
 -- Index: executions_pkey, one range of the job.
 -- Zero rows: never; one row says how many were called off that were never called, and how many that had been:
--- they waited for another attempt, or their task had put them off. Of what has as many waits as are kept
--- (further_wait) nobody knows the latter.
+-- they waited for another attempt, or their task had put them off. Once the list of waits is full
+-- (further_wait), the latter is unknown.
 WITH ended AS (
     DELETE FROM executions e USING never_started('cancelled', $4) AS ending
     WHERE e.cell = $1 AND e.job_id = $2 AND ($3::timestamptz IS NULL OR e.fire_at = $3) AND e.started_at IS NULL

@@ -1,7 +1,7 @@
 -- Counts what ended from $1 to $2 without success, by minute and tenant, and by ten seconds for the fleet.
 -- The last minute may be unfinished; writing again changes nothing.
 -- Caller: TallyStore.count_unsuccessful, TallyStore.rebuild.
--- Locks: node 0's rows, which nobody else writes.
+-- Locks: node 0's rows, which no other caller writes.
 -- Index: history_unsuccessful, one range.
 -- Zero rows: always.
 WITH ended AS MATERIALIZED (

@@ -1,5 +1,5 @@
 -- What may be wrong with the database, from its catalogue and its own lists alone: this waits for no lock, as
--- whoever holds one is what may be looked for. $1 days of history are kept.
+-- the holder of one may be the trouble. $1 days of history are kept.
 -- Caller: PictureStore.take.
 -- Locks: nothing.
 -- Index: none; the catalogue, and the statistics that the server keeps.

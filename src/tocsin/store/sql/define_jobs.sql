@@ -8,8 +8,8 @@
 -- Caller: jobs._define.
 -- Locks: the new rows; a second creation of one name waits for the first to commit.
 -- Index: jobs_name.
--- Zero rows: every job was created and nobody is woken. A row with an id is a job whose name is taken; a last
--- row without id carries the wake-up for workers.
+-- Zero rows: every job was created and no worker is woken. A row with an id is a job whose name is taken; a
+-- last row without id carries the wake-up for workers.
 WITH given AS (
     SELECT coalesce(g.kind, (:kinds::text[])[1]) = 'recurring' AND g.name IS NOT NULL AS unique_name,
            coalesce(g.tenant_id, (:tenant_ids::integer[])[1]) AS tenant_id, g.id, coalesce(g.shard, (:shards::smallint[])[1]) AS shard,

@@ -1,4 +1,4 @@
--- What may be wrong with the fleet's work: claims that nobody took back, paused queues, suspended tenants,
+-- What may be wrong with the fleet's work: claims that were not taken back, paused queues, suspended tenants,
 -- limits that are near, what ended lately, what cannot be archived. Pending jobs are counted for limits of up
 -- to $2.
 -- Caller: PictureStore._fleet.

@@ -1,8 +1,8 @@
 -- Remove alerts that were resolved before $1, and of each rule all but the latest $2 of which nothing is left
 -- to tell.
 -- Caller: AlertCourses.forget.
--- Locks: the rows. Nobody else writes what is resolved and told, unless the same trouble comes back; then the
--- look after writes it anew.
+-- Locks: the rows. No other statement writes what is resolved and told, unless the same trouble comes back;
+-- then the look after writes it anew.
 -- Index: none, the search walks all alerts, once an hour.
 -- Zero rows: always.
 DELETE FROM alerts WHERE ctid = ANY (ARRAY(

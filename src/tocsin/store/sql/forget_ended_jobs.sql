@@ -1,5 +1,5 @@
 -- Forget jobs that ended on a day whose history is about to go, for one stretch of the day's partition:
--- blocks $2 to $3. `the_day` stands for the name of the partition. A one-off that nobody touched since its
+-- blocks $2 to $3. `the_day` stands for the name of the partition. A one-off that was not touched since its
 -- creation had one execution, and this is it. Others may have ended once more after the day ($5), and are
 -- then found on that day. What was touched since $4 is kept: running or retrying a job again does so
 -- (add_execution, revive_execution), and a row that is changed at this moment is looked at again.

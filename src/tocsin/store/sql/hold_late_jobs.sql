@@ -1,5 +1,5 @@
--- The jobs whose missed executions are about to be decided. Until commit nobody else plans, pauses or changes
--- them.
+-- The jobs whose missed executions are about to be decided. Until commit no other transaction plans, pauses
+-- or changes them.
 -- Caller: misfires._hold, Rewinding.rewind.
 -- Locks: the jobs, in order of their ids, skipping those that others have.
 -- Index: jobs_pkey.

@@ -2,7 +2,7 @@
 -- Caller: ArchiveStore.made.
 -- Locks: the row.
 -- Index: archives_pkey.
--- Zero rows: somebody else has the part by now.
+-- Zero rows: another node has the part by now.
 UPDATE archives
 SET rows = :rows, content = :content, object = :object, sha256 = :sha256, bytes = :bytes, edition = :edition,
     changed_at = tocsin_now()

@@ -1,4 +1,5 @@
--- Recurring jobs of a tenant that nobody planned although they were due at $2, the oldest first; $3 at most.
+-- Recurring jobs of a tenant that were not planned although they were due at $2, the oldest first; $3 at
+-- most.
 -- Caller: StatsStore.load.
 -- Locks: nothing.
 -- Index: jobs_next_of_tenant, so that another tenant's overdue jobs cost nothing.

@@ -1,7 +1,7 @@
 -- The heartbeat of a node: presence, renewal of its leases, and what it needs to see of the others. Every
 -- third of a ttl; the only statement of an idle scheduler. It also tells which migration was applied that the
 -- node's build ($4: its newest) does not run beside, if there is one. A lease that has expired is not renewed
--- even if nobody took it: its holder stopped trusting it earlier.
+-- even if no node took it: its holder stopped trusting it earlier.
 -- Caller: LeaseStore.renew.
 -- Locks: the node's row and the shards that it holds.
 -- Index: nodes_pkey, migrations_pkey. Shards are few and read whole.

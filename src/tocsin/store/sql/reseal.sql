@@ -1,7 +1,6 @@
 -- Put secrets back that were sealed anew under key $1: $2 tenants, $3 names, $4 what was read, $5 what takes
--- its place. A row that no longer is what was read has been replaced by its owner, or resealed by somebody
--- else, and stays as it is; so does one that somebody is writing: nothing is waited for, so that nobody is
--- deadlocked with.
+-- its place. A row that no longer is what was read has been replaced by its owner, or resealed by another
+-- process, and stays as it is. So does one that another transaction is writing: waiting could deadlock.
 -- Caller: Resealing.batch.
 -- Locks: the rows it writes, skipping those that others have.
 -- Index: secrets_pkey, webhook_secrets_pkey.

@@ -1,6 +1,6 @@
 -- Take back what was skipped as missed of these jobs at an instant that has not come ($3), and the catch-ups
 -- that came of it, and let the cursor stand before all that. Runs with the jobs and their executions locked.
--- Jobs that were completed meanwhile are active again if nobody has their name.
+-- Jobs that were completed meanwhile are active again if no other job has their name.
 -- Caller: Rewinding.rewind.
 -- Locks: the rows of history that it removes; the jobs and their executions are locked already.
 -- Index: history_of_job, executions_pkey, jobs_pkey, jobs_name.

@@ -1,4 +1,4 @@
--- Record fire times of a locked job that nobody will run. Runs inside the transaction that changes the job.
+-- Record fire times of a locked job that will not run. Runs inside the transaction that changes the job.
 -- Caller: replanning.skip_fires.
 -- Locks: nothing.
 -- Index: jobs_pkey.

@@ -1,7 +1,7 @@
 -- Adds one node's ($3) minutes (ten seconds of the fleet) from $1 to $2, an hour, up to that hour's rows:
 -- for nodes 0 and -1, which do not count hours themselves.
 -- Caller: TallyStore.sum_hour, TallyStore.rebuild.
--- Locks: the node's rows, which nobody else writes.
+-- Locks: the node's rows, which no other node writes.
 -- Index: tallies_pkey, one probe per tenant.
 -- Zero rows: always.
 INSERT INTO tallies (tenant_id, step_s, bucket, queue, state, node_id, count, lag, run)

@@ -1,5 +1,5 @@
 -- Jobs with fires that were missed before $4 and are still in the queue, within blocks $2 to $3 of the table:
--- their queue is paused, or no worker serves them, so nobody asks their misfire policy.
+-- their queue is paused, or no worker serves them, so no worker asks for their misfire policy.
 -- Caller: ForgettingStore.sweep.
 -- Locks: nothing. MisfireStore.drop locks the jobs and looks again.
 -- Index: none. Blocks are read by their number.

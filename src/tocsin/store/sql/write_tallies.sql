@@ -1,7 +1,7 @@
 -- Writes what a node has counted. Each row holds all that the node counted in its bucket, so writing it again
 -- changes nothing.
 -- Caller: TallyStore.write.
--- Locks: the node's own rows, which nobody else writes.
+-- Locks: the node's own rows, which no other node writes.
 -- Index: tallies_pkey.
 -- Zero rows: always.
 INSERT INTO tallies AS t (node_id, tenant_id, step_s, bucket, queue, state, count, lag, run)

@@ -1,8 +1,8 @@
 """Connections to gRPC servers: resolved and checked by us, made to the checked addresses, shared by calls.
 
 The library never sees a name to resolve, and reads neither proxies from the environment nor service
-configuration from name servers, so a call goes where the policy allowed it and nowhere else. A channel that
-nobody used for a minute lets go of its connection by itself.
+configuration from name servers, so a call goes where the policy allowed it and nowhere else. A channel unused
+for a minute lets go of its connection by itself.
 """
 
 import asyncio

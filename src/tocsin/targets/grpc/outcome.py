@@ -68,7 +68,7 @@ def _number(value: Any) -> int | None:
 
 
 def _retry_info(details: bytes) -> Span | None:
-    """The delay of a RetryInfo in a google.rpc.Status. What cannot be read says nothing."""
+    """The delay of a RetryInfo in a google.rpc.Status. A status that cannot be read says nothing."""
     for field, value in _fields(details):
         if field == 3 and isinstance(value, bytes):
             inner = dict(_fields(value))

@@ -1,7 +1,7 @@
 """What a server says of its own methods, asked once: when a job is written without descriptors.
 
-Servers offer this under one of two names with the same messages. What comes back is bounded in files, bytes
-and time, since anybody may run such a server.
+Servers offer this under one of two names with the same messages. Answers are bounded in files, bytes and
+time, since any stranger may run such a server.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -2,11 +2,11 @@
 
 A host that fails `TRIP_AFTER` times in a row is given a rest. Meanwhile calls are put off, without counting
 as attempts; when the rest is over one of them goes through as a probe. If it succeeds everything flows again;
-if not, the next rest is longer. What counts against a host is that it cannot be reached, does not answer in
+if not, the next rest is longer. A host is judged by these failures: it cannot be reached, does not answer in
 time, or says itself that it cannot (502, 503, 504): any other answer shows that it works.
 
-Hosts are judged per tenant: nobody's calls wait because of what somebody else does to a host. And nothing
-waits for ever: an execution that has been due for `LONGEST_WAIT` is called regardless.
+Hosts are judged per tenant: no tenant's calls wait because of what another does to a host. And nothing waits
+for ever: an execution that has been due for `LONGEST_WAIT` is called regardless.
 """
 
 import random

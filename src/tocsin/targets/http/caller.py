@@ -118,7 +118,7 @@ class HttpCaller:
             sending = isinstance(prepared, _Prepared)
             outcome = await self._send(target, prepared) if isinstance(prepared, _Prepared) else prepared
         except BaseException:
-            # Whoever stopped us may have done so because the time was over.
+            # The cancellation may have come because the time was over.
             if not sending or loop.time() - began < timeout:
                 self._breaker.forget(host)
             else:

@@ -12,7 +12,7 @@ Invariants:
   Host header and TLS server name stay the name that the user wrote.
 * Redirects are answers, not orders. No proxy is read from the environment. Nothing is decompressed.
 * A connection goes back to the pool only after a whole answer; failure and cancellation close it.
-* A request is written twice only when the first writing provably reached nobody (see `connection`).
+* A request is written twice only when the first writing provably reached no server (see `connection`).
 * A refusal by policy happens before anything is sent and reads the same whatever listens there. No error
   names the address that a name led to; the debug log does.
 """
@@ -96,7 +96,7 @@ class HttpClient:
             try:
                 return await self._exchange(origin, connection, request, data, deadline)
             except RequestUnseen:
-                pass  # it reached nobody, so what follows is the first real try
+                pass  # it reached no server, so what follows is the first real try
         async with asyncio.timeout_at(deadline):
             connection = await self._connect(request)
         return await self._exchange(origin, connection, request, data, deadline)

@@ -4,9 +4,9 @@ made with.
 A context is made once per tenant, secret and value, on a thread, since reading the system's trust store takes
 tens of milliseconds. OpenSSL reads keys from files only, so the text is put into one that has no name and
 lives in memory, or, where there is none such, into one that only this user can read and that is gone before
-anybody else is served.
+another task runs.
 
-What is wrong with a text is told by kind. No part of it is in any error.
+Errors tell what is wrong with a text by kind, and hold no part of it.
 """
 
 import asyncio
@@ -104,7 +104,7 @@ def _refuse_password() -> NoReturn:
 
 @contextlib.contextmanager
 def _file_of(content: bytes) -> Iterator[Path]:
-    """A file that nobody else can read, there only for as long as the block runs."""
+    """A file that no other user can read, there only for as long as the block runs."""
     descriptor = _memory_file()
     if descriptor is None:
         with tempfile.NamedTemporaryFile(prefix="tocsin-") as file:  # mode 0600

@@ -7,7 +7,7 @@ A kept connection can be closed by the peer at the very moment it is used again.
 be sent anew is decided here, strictly, because a target must not be called twice for one attempt:
 
 * `is_quiet` asks the kernel just before reuse. A connection with anything to read (the end of the stream, a
-  reset, bytes nobody asked for) is dropped with nothing sent on it.
+  reset, bytes that were not asked for) is dropped with nothing sent on it.
 * `RequestUnseen` is raised when the stream ends before any byte of an answer, and the kernel says that no
   byte of the request was acknowledged. The segment that carries the end of the stream also acknowledges all
   that its sender had received by then; so the peer had closed its side before the request came. It can no
@@ -31,7 +31,7 @@ _INT: Final = struct.Struct("i")
 
 
 class HttpConnection(asyncio.Protocol):
-    """Open from `connection_made` until `lost` is done. Whoever sends must close or abort it when an exchange
+    """Open from `connection_made` until `lost` is done. The sender must close or abort it when an exchange
     fails."""
 
     def __init__(self, descriptor: int, limits: HttpLimits) -> None:

@@ -146,7 +146,7 @@ class TokenSource:
 
     def _ended(self, grant: Grant, fetching: asyncio.Task[_Kept]) -> None:
         del self._underway[grant]
-        # Asking for the exception also marks it as seen when everybody has given up waiting.
+        # Asking for the exception also marks it as seen when every caller has given up waiting.
         if fetching.cancelled() or fetching.exception() is not None:
             return
         self._kept.pop(grant, None)

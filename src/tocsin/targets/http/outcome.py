@@ -3,7 +3,7 @@
 The statuses that the target expects are success. A redirect is not followed and counts as any other status.
 Each failure carries its name (a status, ``network``, ``timeout``), so that the job's retry policy can tell
 whether another attempt is worth it; the verdict is what holds if nothing else is said. 410 says that there is
-nothing to call any more. What the answer repeats of the request's secrets is masked before it becomes part of
+nothing to call any more. Secrets of the request that the answer repeats are masked before it becomes part of
 the outcome.
 """
 

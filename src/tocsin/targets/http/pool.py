@@ -37,7 +37,7 @@ class Line:
         self._waiting: OrderedDict[int, deque[asyncio.Future[None]]] = OrderedDict()
 
     def enter_now(self) -> bool:
-        """Take a place if one is free and nobody waits for it."""
+        """Take a place if one is free and no call waits for it."""
         if self._free == 0:
             return False
         self._free -= 1
@@ -59,7 +59,7 @@ class Line:
             raise
 
     def leave(self) -> None:
-        """Give the place to the tenant whose turn it is; it is free only when nobody waits."""
+        """Give the place to the tenant whose turn it is; it is free only when no call waits."""
         while self._waiting:
             tenant_id, turns = self._waiting.popitem(last=False)
             turn = turns.popleft()

@@ -1,14 +1,13 @@
 """Names to addresses: one lookup per name at a time, within a deadline, remembered for a few seconds.
 
 Those who ask for the same name meanwhile share the lookup under way, so a herd of jobs to one host costs one
-question. What is not known in time for a caller's patience goes on being looked up: the caller comes back
-later (`StillResolving`) and finds the answer, or that there is none. So a silent name server keeps nobody's
-place for long.
+question. A lookup that outlasts a caller's patience goes on: the caller comes back later (`StillResolving`)
+and finds the answer, or that there is none. So a silent name server keeps no call's place for long.
 
 An answer that is no longer fresh is served while a new one is fetched. If the name servers are silent, so is
-one that is older. What a name server says for certain, that a name does not exist, is believed at once.
+one that is older. A name server's certain answer that a name does not exist is believed at once.
 
-What comes out is unchecked: the caller asks the address policy about every address, every time it connects.
+Addresses come out unchecked: the caller asks the address policy about every address, every time it connects.
 """
 
 import asyncio

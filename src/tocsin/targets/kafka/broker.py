@@ -2,8 +2,8 @@
 
 We are an idempotent producer. Every batch of a partition has numbers, so a batch whose answer was lost, or
 whose leader moved, is sent again and written once. One batch of a partition is under way at a time: the
-numbers of one that was not written go to the next. Once nobody can tell whether a batch was written its
-numbers must not be used again, and this producer ends; the next one gets a number of its own.
+numbers of one that was not written go to the next. Once it is unknown whether a batch was written its numbers
+must not be used again, and this producer ends; the next one gets a number of its own.
 """
 
 import asyncio
@@ -205,12 +205,12 @@ class KafkaBroker:
         return _Answer(meaning, busy(words_of(code)), offset)
 
     def _is_left(self, parcels: Sequence[Parcel]) -> bool:
-        """Whether nobody waits for them any more, or we are leaving."""
+        """Whether no caller waits for them any more, or we are leaving."""
         return self._cluster.closed or all(parcel.ended.done() for parcel in parcels)
 
 
 def _by_partition(topic: Topic, parcels: Sequence[Parcel]) -> dict[int, list[Parcel]]:
-    """A key has its partition. What has none goes together to one that has a leader."""
+    """A key has its partition. Messages without a key go together to one that has a leader."""
     led = [number for number, leader in topic.leaders.items() if leader >= 0]
     anywhere = random.choice(led or list(topic.leaders))
     found: dict[int, list[Parcel]] = {}

@@ -1,6 +1,6 @@
 """The nodes of a cluster: who leads each partition, as the cluster itself says, and connections to them.
 
-What a node announces comes from outside like anything else: its host is resolved and checked before a
+A node's announcement comes from outside like anything else: its host is resolved and checked before a
 connection is opened to it. Nothing here reconnects by itself; a connection that ended is opened anew when it
 is needed next.
 """

@@ -1,6 +1,6 @@
 """One connection to one node, to the address that was checked, expecting the certificate of the name.
 
-The client's own connection does the protocol. What is different here guards against what answers: an answer
+The client's own connection does the protocol. Differences here guard against the server's answers: an answer
 larger than any that we ask for ends the connection, and so does a login that would keep a core busy.
 """
 

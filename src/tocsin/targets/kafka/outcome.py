@@ -1,7 +1,8 @@
 """What Kafka means by the code that it answers a batch with.
 
-A batch is written or not as a whole. Some codes say that it was not and may be later, some that nobody knows,
-some that one message of it is at fault; every other refuses it for good. Numbers are those of the protocol.
+A batch is written or not as a whole. Some codes say that it was not and may be later, some that it is
+unknown, some that one message of it is at fault; every other refuses it for good. Numbers are those of the
+protocol.
 """
 
 from enum import Enum

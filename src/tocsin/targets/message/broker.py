@@ -61,8 +61,8 @@ class Broker(Protocol):
         """Connect and log in. Raises NotOpened."""
 
     async def publish(self, parcels: Sequence[Parcel]) -> None:
-        """Send them together and end each as the broker answers. What is not ended when this returns or
-        raises was sent, perhaps, and never acknowledged."""
+        """Send them together and end each as the broker answers. A message that is not ended when this
+        returns or raises was sent, perhaps, and never acknowledged."""
 
     async def close(self) -> None:
         """Leave. Never raises."""

@@ -42,7 +42,7 @@ class Parcel:
         self.ended: asyncio.Future[Outcome | Postponed] = asyncio.get_running_loop().create_future()
 
     def end(self, outcome: Outcome | Postponed) -> None:
-        """Say how it ended, unless that is known or nobody waits."""
+        """Say how it ended, unless that is known or the caller has given up."""
         if not self.ended.done():
             self.ended.set_result(outcome)
 

@@ -1,10 +1,9 @@
 """One connection's messages on this worker: whatever comes while batches are under way leaves together.
 
-No message has a round trip of its own. An idle publisher sends at once; a busy one sends what has gathered
-as soon as there is room. Up to `in_flight` messages are under way in up to `_BATCHES` batches, so one batch
-that waits for a slow part of a broker does not hold up the others. A message whose caller gave up before it
-left is not sent. A connection that nobody used for a minute is closed, and opened again by the next
-message.
+No message has a round trip of its own. An idle publisher sends at once; a busy one sends what has gathered as
+soon as there is room. Up to `in_flight` messages are under way in up to `_BATCHES` batches, so one batch that
+waits for a slow part of a broker does not hold up the others. A message whose caller gave up before it left
+is not sent. A connection unused for a minute is closed, and opened again by the next message.
 """
 
 import asyncio

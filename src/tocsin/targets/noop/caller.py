@@ -5,7 +5,7 @@ from tocsin.domain.target import NoopTarget
 
 
 class NoopCaller:
-    """Calls nobody."""
+    """Makes no call."""
 
     def answer_at_once(self, target: NoopTarget) -> Outcome:  # noqa: ARG002
         """Succeeds, with nothing to tell."""

@@ -29,7 +29,7 @@ from tocsin.targets.script.sandbox import Limits
 from tocsin.targets.secrets import NoSecrets, SecretOfOthers, Secrets, SecretUnavailable
 
 SCRIPT_HOST: Final[Host] = (SCRIPT, 0)
-"""Where scripts run, as a host that has only so much room: this worker."""
+"""Where scripts run, as a host with limited room: this worker."""
 
 
 class ScriptCaller:
@@ -45,7 +45,8 @@ class ScriptCaller:
         return SCRIPT_HOST
 
     async def call(self, assignment: Assignment, target: ScriptTarget, timeout: float) -> Outcome | Postponed:
-        """Run it. What this worker's operator does not allow is not run, whatever the API let pass."""
+        """Run it. A script that this worker's operator does not allow is not run, whatever the API let
+        pass."""
         names = [value.secret for value in target.env.values() if isinstance(value, SecretRef)]
         try:
             check_rules(target, self._rules)

@@ -4,7 +4,7 @@ The worker holds the outermost process of the sandbox. To end a script it kills 
 and the kernel ends with it every process inside, whatever session or group that has made itself. When the
 worker is killed, the same happens by itself. So nothing has to be found and cleaned up.
 
-Of the output the beginning is kept. What follows is read slowly and dropped: a script that floods its output
+Of the output the beginning is kept. The rest is read slowly and dropped: a script that floods its output
 waits, and the worker's memory and processor do not care.
 """
 
@@ -146,7 +146,7 @@ class _Files:
             os.close(file)
 
     def holding(self, data: bytes) -> int:
-        """A file with this content, which nobody can change."""
+        """A file with this content, which no process can change."""
         file = os.memfd_create("script", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         self._open.append(file)
         view = memoryview(data)
@@ -163,7 +163,7 @@ class _Files:
         return ends
 
     def keep(self, file: int) -> int:
-        """Somebody else closes this one."""
+        """Leave this one open: its new owner closes it."""
         self._open.remove(file)
         return file
 
@@ -203,7 +203,7 @@ async def _keep(reader: asyncio.StreamReader, kept: Kept, most: int) -> None:
 
 async def _watch(process: _Process, memory: int) -> None:
     """End a sandbox that holds more than it may."""
-    while held_by(process.pid) <= memory:  # noqa: ASYNC110 - the machine tells nobody
+    while held_by(process.pid) <= memory:  # noqa: ASYNC110 - the machine sends no notice
         await asyncio.sleep(_WATCHED_EVERY)
     process.out_of_memory = not process.over.is_set()
     await process.end()

@@ -2,7 +2,8 @@
 
 The walls, from outside in:
 
-1. An ordinary user: a worker that is root becomes nobody first, since limits on processes do not bind root.
+1. An ordinary user: a worker that is root becomes the user `nobody` first, since limits on processes do not
+   bind root.
 2. bubblewrap: namespaces of its own for users, processes, network, IPC, host name and mounts; no
    capabilities, no further user namespaces, no privileges to be gained. The file system is the machine's
    `/usr`, read-only, and a `/tmp` of a given size. It ends when the worker does.

@@ -1,6 +1,6 @@
 """A conversation with a mail server: greet, encrypt, log in, hand letters over (RFC 5321, 3207, 4954).
 
-What the server says has bounds, and what it said before TLS is forgotten with TLS. A reply that is no reply
+The server's replies have bounds, and those from before TLS are forgotten with TLS. A reply that is no reply
 ends the conversation.
 """
 
@@ -60,7 +60,7 @@ class Session:
         self._writer = writer
         self._offers: dict[str, list[str]] = {}
         self._plain: asyncio.StreamWriter | None = None
-        """The writer from before TLS: one that nobody holds closes the connection."""
+        """The writer from before TLS: once unreferenced it would close the connection."""
 
     @classmethod
     async def connect(cls, address: str, port: int, **tls: Any) -> "Session":

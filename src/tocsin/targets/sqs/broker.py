@@ -97,7 +97,7 @@ class SqsBroker:
         _end_each(parcels, answer)
 
     def _failed(self, error: DeliveryFailed, parcels: list[Parcel]) -> None:
-        """No answer. What may have arrived is left to be told as lost."""
+        """No answer. Messages that may have arrived are left to be told as lost."""
         self.lost = True
         if error.kind in _NEVER_LEFT:
             outcome = away(error.detail)
@@ -183,7 +183,7 @@ def _entry(number: int, message: Message) -> dict[str, Any]:
 
 
 def _end_each(parcels: list[Parcel], answer: Answer) -> None:
-    """What the answer does not name is left to be told as lost."""
+    """Messages that the answer does not name are left to be told as lost."""
     try:
         batch = msgspec.json.decode(answer.body, type=BatchAnswer)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,7 +1,7 @@
 """Signature Version 4: a request that carries proof of a secret key instead of the key.
 
 A pure function over one request to the root of a service. It signs every header that it is given, so nothing
-that is signed can be changed on the way. What is sent beside them is not its business.
+that is signed can be changed on the way. Headers that are sent beside them are not its business.
 """
 
 import hashlib

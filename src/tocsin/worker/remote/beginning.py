@@ -1,9 +1,9 @@
 """From claims fresh from the database to attempts that may be handed out.
 
-What was due came back started. The rest may still start: what a limit or an overlap policy holds back passes
-the gate, what is due since a moment ago is started like anything that was claimed ahead. What is too late
-expires or is its misfire policy's, what this version cannot read is left to others. Nothing that is returned
-needs to be asked about again.
+Due claims came back started. The rest may still start: a claim that a limit or an overlap policy holds back
+passes the gate; one that became due a moment ago is started like any that was claimed ahead. A claim that is
+too late expires, or its misfire policy decides; one that this version cannot read is left to others. Nothing
+that is returned needs to be asked about again.
 """
 
 import asyncio

@@ -114,7 +114,7 @@ class Gateway:
         check_ask(ask)
         session = await self._session(tenant_id, worker)
         if session.answering is None or session.answering[0] != ask.seq:
-            session.wake()  # a worker asks once at a time: whatever is parked, nobody waits for it
+            session.wake()  # a worker asks once at a time: it no longer waits for an older, parked request
             session.answering = (ask.seq, asyncio.create_task(self._answer(session, ask)))
         seq, answer = session.answering
         try:
@@ -125,8 +125,8 @@ class Gateway:
             raise
 
     async def withdraw(self, tenant_id: int, worker: str, ask: Ask) -> None:
-        """Nobody waits for the answer to a request any more. It is not parked any longer, unless it was given
-        something just now: that is kept for the worker to ask again."""
+        """The worker no longer waits for the answer to a request, so the request is not parked any longer. If
+        it was given something just now, that is kept until the worker asks again."""
         session = await self._session(tenant_id, worker)
         if session.answering is not None and session.answering[0] == ask.seq:
             parked = session.parked
@@ -309,7 +309,7 @@ def _progress(held: HeldClaim) -> str | None:
 
 
 async def _within(writing: Awaitable[T]) -> T:
-    """Wait for the database, but not for ever. What is being written may yet be."""
+    """Wait for the database, but not for ever. A write that is under way may still succeed."""
     try:
         async with asyncio.timeout(_PATIENCE):
             return await writing

@@ -71,5 +71,5 @@ class HeldClaims:
                 self._foreign.discard(ref)
 
     def unheard(self, span: Span, now: Instant) -> list[Claim]:
-        """Claims that nobody has mentioned here for so long."""
+        """Claims that no worker has mentioned here for this long."""
         return [claim for ref, claim in self._claims.items() if has_passed(span, self._heard_at[ref], now)]

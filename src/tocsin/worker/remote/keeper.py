@@ -83,7 +83,7 @@ class Keeper:
         try:
             states = await self._workers.states([session.worker_id for session in self._sessions])
         except BaseException:
-            self._looked_at = 0  # nobody was asked: the next run asks again
+            self._looked_at = 0  # no worker was asked: the next run asks again
             raise
         for session in self._sessions:
             draining = states.get(session.worker_id, "gone") != "active"

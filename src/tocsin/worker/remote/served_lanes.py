@@ -1,7 +1,7 @@
 """The lanes that the workers parked at a gateway serve.
 
 Which lanes those are changes with every request, so all lanes of tasks are remembered, and only those that
-some parked worker serves are probed: a task that nobody here serves costs a look nothing.
+some parked worker serves are probed: a task that no worker here serves costs a look nothing.
 """
 
 from collections.abc import Mapping

@@ -119,8 +119,8 @@ class Sessions:
         return self._by_id.get(worker_id)
 
     def add(self, session: Session) -> Session:
-        """A worker has called for the first time. Of several calls at once the first one's session stands:
-        what is parked in any other would be answered by nobody."""
+        """A worker has called for the first time. Of several calls at once the first one's session stands: a
+        request parked in any other would never be answered."""
         return self._by_id.setdefault(session.worker_id, session)
 
     def forget(self, worker_id: int) -> None:

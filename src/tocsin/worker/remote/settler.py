@@ -2,8 +2,8 @@
 it.
 
 Requests that arrive while a batch is being written share the next one. A claim that another gateway handed
-out is found by its token. What is not there any more was settled before, by this or an earlier try, or has
-passed to another worker; history knows which.
+out is found by its token. A claim that is not there any more was settled before, by this or an earlier try,
+or has passed to another worker; history knows which.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class RemoteSettler(Settler):
         return request.lost
 
     def count_strays(self, strays: Sequence[Ref]) -> None:
-        """These were settled, and still run where nobody can stop them."""
+        """These were settled, and still run in code that cannot be stopped."""
         self._telemetry.strays.inc(len(strays))
 
     async def run_once(self, now: Instant) -> Report:
@@ -85,7 +85,7 @@ class RemoteSettler(Settler):
         for ref in [ref for ref in self._waiting if ref not in unwritten]:
             for request in self._waiting.pop(ref):
                 request.hear(ref, lost=ref in self._lost)
-        self._lost.clear()  # nobody waits to hear of the others
+        self._lost.clear()  # no request waits to hear of the others
         return report
 
     def _count_lost(self, lost: list[AnyClaim]) -> None:

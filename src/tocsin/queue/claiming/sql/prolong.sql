@@ -1,6 +1,6 @@
 -- Heartbeat of remote workers: move the deadlines of what they run, each by its worker's lease but never
 -- beyond `latest`, and note how far they are. Returns which places of the batch are still held, and which of
--- them should stop. What is past its latest is not returned: its deadline passes, and it counts as timed out.
+-- them should stop. A claim past its latest is not returned: its deadline passes, and it counts as timed out.
 -- Caller: Holding.prolong.
 -- Locks: the rows, in the order of the batch; fenced by token.
 -- Index: executions_pkey.

@@ -1,7 +1,7 @@
 -- Begin a new epoch of this worker's slots, with all slots that the database knows as the worker's, whatever
 -- the worker remembers of them. Runs at the beginning, when an answer was lost, and when the node was fenced
--- off: what nobody has healed yet is still the worker's. Statements under the epoch before that are still
--- under way are waited for, or find nothing to do.
+-- off: slots that no reclaimer has healed yet are still the worker's. Statements under the epoch before that
+-- are still under way are waited for, or find nothing to do.
 -- Caller: Slots.adopt.
 -- Locks: the worker's node, then its slots.
 -- Index: none, the search walks all slots, so only then.

@@ -1,5 +1,5 @@
--- Give slots back that this worker has and does not use. What has been adopted under a new epoch meanwhile is
--- not given back, and not returned. Executions that wait are woken afterwards.
+-- Give slots back that this worker has and does not use. A slot that was adopted under a new epoch meanwhile
+-- is not given back, and not returned. Executions that wait are woken afterwards.
 -- Caller: Slots._give_back.
 -- Locks: the slots.
 -- Index: slots_pkey.

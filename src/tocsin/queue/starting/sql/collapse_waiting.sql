@@ -1,6 +1,6 @@
 -- Of the executions of a job that wait for their turn only the latest stays; the others are skipped. Runs
--- inside the transaction that decides about the jobs, for claims that are about to wait. What has been missed
--- is not among those: its misfire policy decides.
+-- inside the transaction that decides about the jobs, for claims that are about to wait. A missed fire is not
+-- among those: its misfire policy decides.
 -- Caller: Turns._refuse.
 -- Locks: the executions that go, by job.
 -- Index: executions_pkey, one range per job.

@@ -1,6 +1,6 @@
 -- Put claims back until they may start: at a reserved instant of their rate, or when a slot or turn may be
--- free. Fenced by token. What has started is not put back. The execution came in time, and waits because its
--- job asks for that: however long it takes, it will not have been missed.
+-- free. Fenced by token. A started execution is not put back. The execution came in time, and waits because
+-- its job asks for that: however long it takes, it will not have been missed.
 -- Caller: parking.park.
 -- Locks: the rows, in the order of the batch.
 -- Index: executions_pkey.
