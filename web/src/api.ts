@@ -25,7 +25,7 @@ export class Refused extends Error {
 
 /** The tenant that an operator looks at; empty is the key's own. */
 export const tenant = signal(new URLSearchParams(location.search).get("tenant") ?? "");
-/** Set when the server says that nobody is logged in. */
+/** Set when the server says that no user is logged in. */
 export const loggedOut = signal(false);
 /** Since when the server or its database is away. */
 export const away = signal<{ since: number; words: string } | null>(null);

@@ -62,7 +62,7 @@ export interface Draft {
   /** The wait before the first retry. */
   backoff: string;
   startWithin: string;
-  /** A key that jobs share: so many of them at once, so many starts in a while. */
+  /** A key that jobs share, with a cap on those at once and on the starts in a while. */
   limitKey: string;
   limitParallel: string;
   limitRate: string;

@@ -72,8 +72,8 @@ export function useData<T>(
 const ON_THEIR_WAY_MS = 1000;
 
 /**
- * Rows that do not move under the pointer: while it is over them, new ones wait, and `waiting` says how many. Whoever asks for
- * others, by a tag in a row say, gets them at once.
+ * Rows that do not move under the pointer: while it is over them, new ones wait, and `waiting` says how many. A user who
+ * asks for others, by a tag in a row say, gets them at once.
  */
 export function useStill<T extends { id: string }>(
   rows: T[],

@@ -1,4 +1,4 @@
-/** The stream of events: one per browser, held by one tab and passed on to the others; paused where nobody looks. */
+/** The stream of events: one per browser, held by one tab and passed on to the others; paused in hidden tabs. */
 import { effect, signal } from "@preact/signals";
 import { away, base, get, loggedOut, tenant } from "./api.ts";
 import { type Told, taken } from "./stream.ts";

@@ -4,7 +4,7 @@ export type Filters = Record<string, string | undefined>;
 
 const WORD = /(?:(\w+):)?(?:"([^"]*)"?|(\S+))/g;
 
-/** The filters that a text names, and the words that are left, joined. A name nobody knows is part of the words. */
+/** The filters that a text names, and the words that are left, joined. An unknown name is part of the words. */
 export function parsed(text: string, names: string[]): { filters: Filters; words: string } {
   const filters: Filters = {};
   const words: string[] = [];

@@ -8,7 +8,7 @@ export const session = signal<SessionView | null>(null);
 export const refusal = signal<string | null>(null);
 /** Null while it is not known yet. */
 export const known = signal(false);
-/** Whether somebody was logged in since the page was loaded. */
+/** Whether a user was logged in since the page was loaded. */
 let met = false;
 
 export const mayWrite = computed(() => has("write"));

@@ -1,4 +1,4 @@
-/** A job's target in a line, and what it gives to whoever is called. Pure. */
+/** A job's target in a line, and what it gives to the callee. Pure. */
 import type { Job } from "./types.ts";
 
 export type Target = Job["target"];

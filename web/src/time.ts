@@ -60,7 +60,7 @@ export function moment(text: string): string {
   return day(at) === day(now()) ? clock(at) : `${day(at)} ${minute(at)}`;
 }
 
-/** Everything about an instant, for whoever points at it. */
+/** Everything about an instant, shown on hover. */
 export function whole(text: string): string {
   const at = Date.parse(text);
   const local = format({ ...DAY, year: "numeric", ...CLOCK, timeZoneName: "short" }).format(at);

@@ -92,7 +92,7 @@ export function Channels({ of }: { of: Known<AlertChannels> & { again: () => voi
   );
 }
 
-/** How the message of a test ended. It is an ordinary job: its retries go on when nobody looks any more. */
+/** How the message of a test ended. It is an ordinary job: its retries go on after the page is closed. */
 async function delivered(job: string): Promise<Tried> {
   for (let look = 0; ; look++) {
     const [last] = (await get<ExecutionPage>(`/jobs/${job}/executions?limit=1`)).items;

@@ -230,7 +230,7 @@ function BodyField({ draft, set }: Omit<Parts, "problem">) {
   );
 }
 
-/** Headers, and how the call says who calls. Values can lie in a secret, so that nobody reads them here. */
+/** Headers, and how the call proves its caller. Values can lie in a secret, so that they are not shown here. */
 function CredentialFields({ draft, set }: Omit<Parts, "problem">) {
   const found = useData<SecretPage>("/secrets?limit=100", false);
   const secrets = found.data?.items.map((one) => `secret:${one.name}`) ?? [];

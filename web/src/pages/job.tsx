@@ -272,7 +272,7 @@ const DEFINED = [
   "misfire", "overlap", "limit", "precision", "pause_after",
 ] as const; // biome-ignore format: a table
 
-/** What somebody else would need to create the same job: what it says, without what says nothing. */
+/** What another user would need to create the same job: its fields, without those that say nothing. */
 export function definitionOf(job: Job): Record<string, unknown> {
   return Object.fromEntries(
     DEFINED.map((name) => [name, without(job[name])]).filter(

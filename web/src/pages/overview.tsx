@@ -157,7 +157,7 @@ function Tiles({ summary }: { summary: Summary }) {
   );
 }
 
-/** How long the oldest waits; and that somebody wants it to, where queues are paused. */
+/** How long the oldest waits; and, where queues are paused, that a user wants it to. */
 function waitingFor({ due, paused }: Summary): string {
   if (due.oldest_ms === null) return "nothing waits";
   const queues = paused.queues === 1 ? ", a queue is paused" : `, ${count(paused.queues)} queues are paused`;

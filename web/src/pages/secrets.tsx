@@ -1,4 +1,4 @@
-/** Values that targets name and nobody can read back, and the secret that requests are signed with. */
+/** Values that targets name and that cannot be read back, and the secret that requests are signed with. */
 import { useState } from "preact/hooks";
 import { post, put, query, remove } from "../api.ts";
 import { useData } from "../hooks.ts";

@@ -1,4 +1,4 @@
-/** The states of a list as one row of buttons, each with how many there are: the first thing that anybody narrows by. */
+/** The states of a list as one row of buttons, each with how many there are: the first thing that users narrow by. */
 import { useEffect, useState } from "preact/hooks";
 import { get, query, tenant } from "../api.ts";
 import { wanted } from "../live.ts";
@@ -44,7 +44,7 @@ export function States({ path, states, asked, others = { "": "all" } }: Props) {
 
 const short = (found: Count) => (found.capped ? `${count(CAP)}+` : count(found.count));
 
-/** How many of each state match the other filters; asked rarely, and by nobody in a hidden tab. */
+/** How many of each state match the other filters; asked rarely, and never in a hidden tab. */
 function useCounts(path: string, states: string[], asked: Props["asked"]): Record<string, Count> {
   const [counts, learn] = useState<Record<string, Count>>({});
   const filters = query({ ...asked, state: undefined, cursor: undefined, sort: undefined, cap: CAP });

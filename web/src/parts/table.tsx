@@ -20,7 +20,7 @@ export interface Chosen {
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** What is chosen holds for the filters it was chosen under: nobody acts on rows that another filter hides. */
+/** What is chosen holds for the filters it was chosen under: no action touches rows that another filter hides. */
 export function useChosen(): Chosen {
   const under = asked("cursor");
   const [chosen, choose] = useState({ ids: NONE, all: false, under });

@@ -1,7 +1,7 @@
 /** What is expected: the next half minute fire by fire, then the forecast by minutes. Pure. */
 import type { ComingFire, Forecast } from "../types.ts";
 
-/** So many fires in a stretch of time, as a bar that is as high as if the stretch were one step long. */
+/** The fires in a stretch of time, as a bar that is as high as if the stretch were one step long. */
 export interface Stretch {
   at: number;
   ms: number;
