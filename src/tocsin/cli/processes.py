@@ -83,7 +83,7 @@ def scheduler(**flags: Any) -> None:
     show_default=True,
     help='Child processes for tasks of --app with run="process".',
 )
-@click.option("--max-calls", type=click.IntRange(1), help="Replace a child process after so many tasks.")
+@click.option("--max-calls", type=click.IntRange(1), help="Replace a child process after this many tasks.")
 @click.option(
     "--max-memory",
     metavar="SIZE",

@@ -83,7 +83,7 @@ SERVE: Final = Command(
         Option("--queues", "Queues to serve, separated by commas.  [default: those that the tasks name]"),
         Option("--concurrency", "Tasks at once.", int, 10, least=1, most=10_000),
         Option("--processes", 'Child processes for tasks with run="process".', int, 1, least=1, most=256),
-        Option("--max-calls", "Replace a child process after so many tasks.", int, least=1),
+        Option("--max-calls", "Replace a child process after this many tasks.", int, least=1),
         Option("--max-memory", "Replace a child process that has more memory, between two tasks.", metavar="SIZE"),
         Option(
             "--lease", "How long the worker may be silent before its tasks go to others.",
