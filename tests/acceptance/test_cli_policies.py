@@ -504,7 +504,7 @@ def test_rerun_and_explain_an_execution(tocsin: Cli, name: str) -> None:
     assert (again["cause"], again["rerun_of"]) == ("rerun", first)
     tocsin.api.wait_for(job, "succeeded")
     shown = tocsin.run("executions", "explain", first).stdout.splitlines()
-    assert shown[0] == "Somebody ran the job by hand."
+    assert shown[0] == "A person ran the job by hand."
     assert shown[-1] == "Attempt 1 succeeded."
     assert "no execution" in tocsin.refused("executions", "explain", "exec_nope")
     waiting = tocsin.json("jobs", "create", "--in", "1h", "--noop")

@@ -104,7 +104,7 @@ def test_a_job_of_another_owner_or_of_a_person_is_refused_and_nothing_is_written
     assert actions(answer) == {"nightly": "refused", "mine": "refused", "hourly": "created"}
     assert not answer["applied"]
     assert "shop" in answer["jobs"][0]["problem"]["detail"]
-    assert "nobody declares" in answer["jobs"][1]["problem"]["detail"]
+    assert "has no owner" in answer["jobs"][1]["problem"]["detail"]
     assert api.tables() == before
 
     adopted = declare(api, "billing", mine, revision=7, adopt=True)

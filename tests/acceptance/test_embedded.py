@@ -307,7 +307,7 @@ def test_a_socket_directory_that_somebody_else_laid_out_is_not_used(place: Path)
     elsewhere.mkdir(mode=0o755)
     server._sockets.symlink_to(elsewhere)
     try:
-        with pytest.raises(Refused, match="belongs to somebody else"):
+        with pytest.raises(Refused, match="belongs to another user"):
             asyncio.run(server.start())
     finally:
         asyncio.run(server.stop())

@@ -446,7 +446,7 @@ class TestExplaining:
         job = api.create(schedule={"every": "1h"}, overlap="queue")
         run = api.post(f"/v1/jobs/{job['id']}/run").json()
         words = api.get(f"/v1/executions/{run['id']}/explain").json()["explanation"]
-        assert "Somebody ran the job by hand." in words
+        assert "A person ran the job by hand." in words
 
     def test_what_is_due_where_no_worker_runs_says_that_and_not_what_else_it_could_be(
         self, api: InProcessApi

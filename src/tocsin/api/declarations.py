@@ -99,7 +99,7 @@ async def release(call: ApiCall) -> wire.Disowned:
     owner = _owner(call)
     released = await call.context.declaring.release(call.asker.tenant_id, owner)
     if released is None:
-        raise NotFound(f"nobody declares jobs as {owner}")
+        raise NotFound(f"no jobs are declared as {owner}")
     call.note(after={"released": released})
     return wire.Disowned(released)
 
@@ -187,7 +187,7 @@ async def _step(call: ApiCall, owner: str, row: Any, definition: Definition, now
             raise managed(row["managed_by"])
         if not body.adopt:
             raise Conflict(
-                f"a job named {name!r} exists that nobody declares",
+                f"a job named {name!r} exists that has no owner",
                 field="name",
                 hint="adopt takes it over; or give one of them another name",
             )
@@ -340,6 +340,6 @@ ENDPOINTS = (
     ),
     Endpoint(
         method="DELETE", path=_OWNER, handler=release, answer=wire.Disowned, scope=Scope.WRITE, refusals=(404,),
-        summary="Let an owner's jobs be nobody's; the jobs stay",
+        summary="Forget an owner; its jobs stay",
     ),
 )  # fmt: skip

@@ -334,7 +334,7 @@ FILTERS = (
     Parameter("created_to", "Only jobs created before this instant", INSTANT),
     Parameter("next_fire_from", "Only jobs whose next fire is at this instant or later", INSTANT),
     Parameter("next_fire_to", "Only jobs whose next fire is before this instant", INSTANT),
-    Parameter("overdue", "`true`: only recurring jobs whose next fire was due a minute ago and that nobody planned", BOOLEAN),
+    Parameter("overdue", "`true`: only recurring jobs whose next fire was due a minute ago and is not planned", BOOLEAN),
 )  # fmt: skip
 SORT = Parameter(
     "sort", "Newest first, or recurring ones by name or next fire", {"type": "string", "enum": list(SORTS)}

@@ -119,7 +119,7 @@ def _queues(load: Load) -> list[Need]:
     return [
         Need(
             "paused",
-            f"queue {row['name']} is paused by {row['who'] or 'somebody'}"
+            f"queue {row['name']} is paused by {row['who'] or 'a person'}"
             + (f": {row['words']}" if row["words"] else ""),
             1,
             f"/queues/{quote(row['name'], safe='')}",

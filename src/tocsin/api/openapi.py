@@ -26,7 +26,7 @@ _MEANINGS: Final = {
     404: "Unknown, or of another tenant",
     408: "The request did not arrive in time",
     409: "The state forbids it",
-    412: "Somebody else changed it first",
+    412: "Another change came first",
     413: "The body is too large",
     422: "A field is wrong; the document names it",
     429: "The tenant asks more often than it may; Retry-After says when to come again",

@@ -15,7 +15,7 @@ from tocsin.domain.keys import LONGEST
 from tocsin.store.sessions import TICKET_LIFE
 
 _COOKIE_LIFE = 7 * 86_400  # seconds; whether the session counts is the server's business
-_UNSAFE = "this page is not served over https: whoever listens on the way can take over the session"
+_UNSAFE = "this page is not served over https: an attacker who listens on the way can take over the session"
 
 
 async def create(call: ApiCall) -> Reply:

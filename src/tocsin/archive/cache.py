@@ -55,7 +55,7 @@ class Cache:
         """Remove what was not read for longest. The folder is ours alone: another user's is refused."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         if self._folder.stat().st_uid != os.getuid() or self._folder.is_symlink():
-            raise Unavailable("the archive cannot be read", why=f"{self._folder} belongs to somebody else")
+            raise Unavailable("the archive cannot be read", why=f"{self._folder} belongs to another user")
         files = sorted((file.stat().st_mtime, file.stat().st_size, file) for file in self._folder.iterdir())
         total = sum(size for _, size, _ in files)
         for _, size, file in files:

@@ -115,5 +115,5 @@ def _ask(client: Client, identity: Any, plan: Plan, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError("nobody can be asked here; give --yes")
+        raise click.UsageError("this is no terminal to ask at; give --yes")
     click.confirm("Go on?", abort=True, err=True)

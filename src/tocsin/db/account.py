@@ -59,7 +59,7 @@ class Account:
         found = directory.lstat()
         ours = {os.geteuid(), os.geteuid() if self._entry is None else self._entry.pw_uid}
         if not stat.S_ISDIR(found.st_mode) or found.st_uid not in ours:
-            raise Refused(f"{directory} belongs to somebody else", field="data_dir")
+            raise Refused(f"{directory} belongs to another user", field="data_dir")
         directory.chmod(0o700)
         self.give(directory)
 

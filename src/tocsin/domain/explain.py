@@ -32,14 +32,14 @@ SKIP_REASONS: Final = {
     "misfire_too_old": "it was missed, and is older than the misfire policy's lookback",
     "misfire_superseded": "it was missed, and a later missed fire time ran instead (fire_once)",
     "misfire_over_max": "it was missed, and more recent missed fire times filled the misfire policy's max",
-    "skip_next": "somebody asked for it to be skipped",
+    "skip_next": "a person asked for it to be skipped",
 }
 _ORIGINS: Final = {
     "schedule": "The schedule named this fire time.",
     "catch_up": "The fire time was missed; the misfire policy runs it late, behind live fires.",
-    "manual": "Somebody ran the job by hand.",
+    "manual": "A person ran the job by hand.",
     "backfill": "A backfill of a past range made it.",
-    "rerun": "Somebody ran an earlier execution again.",
+    "rerun": "A person ran an earlier execution again.",
 }
 HELD: Final[Mapping[str, str]] = {
     Reason.TURN: "an earlier execution of the job had the turn (overlap: {overlap})",
@@ -330,7 +330,7 @@ def _queue_pause(around: Surroundings) -> str:
     at, until = around.queue_paused_at, around.queue_paused_until
     since = "" if at is None else f" since {format_instant(at)}"
     end = "" if until is None else f"; it ends at {format_instant(until)}"
-    by = around.queue_paused_by or "somebody"
+    by = around.queue_paused_by or "a person"
     return f"its queue is paused{since} by {by}{_because(around.queue_pause_reason)}{end}"
 
 

@@ -33,7 +33,7 @@ def check_plain_secrets(target: Target) -> None:
     """Refuse a target that shows a credential."""
     for field, hint in _found(target):
         raise Refused(
-            "a credential in plain text: everybody who may read the job sees it",
+            "a credential in plain text: all users who may read the job see it",
             field=field,
             hint=hint,
             code=CODE,

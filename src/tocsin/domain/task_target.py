@@ -25,8 +25,7 @@ WrittenTask = Annotated[str, described(pattern=f"^{TASK_NAME}$", examples=["shop
 class TaskTarget(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="task"
 ):
-    """A call of a task. `payload` is what the function is given; `trace` the `traceparent` of whoever asked
-    for it."""
+    """A call of a task. `payload` is what the function is given; `trace` the caller's `traceparent`."""
 
     answers_at_once: ClassVar[bool] = False
     task: WrittenTask

@@ -56,7 +56,7 @@ class WebhookSecretStore:
                     timedelta(microseconds=overlap),
                 )
                 if row is None:
-                    raise Conflict("somebody else rotates the secret at this moment")
+                    raise Conflict("another request rotates the secret at this moment")
                 await session.execute(
                     "DELETE FROM webhook_secrets WHERE tenant_id = $1 AND version < $2",
                     tenant_id,
@@ -64,7 +64,7 @@ class WebhookSecretStore:
                 )
                 await _insert(session, box, tenant_id, row["version"] + 1)
         except UniqueViolation:
-            raise Conflict("somebody else rotates the secret at this moment") from None
+            raise Conflict("another request rotates the secret at this moment") from None
         return await self._read(box, tenant_id)
 
     async def _read(self, box: SecretBox, tenant_id: int) -> list[SigningSecret]:

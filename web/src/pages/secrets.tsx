@@ -39,7 +39,7 @@ export function Secrets() {
               <Table label="Secrets" rows={data.items} columns={columns(ask)} id={(one) => one.name} />
             ) : (
               <Empty title="No secrets yet">
-                <p>A token or a password that targets send, without anybody reading it in a job.</p>
+                <p>A token or a password that targets send, and that no reader of a job sees.</p>
               </Empty>
             )
           }

@@ -79,7 +79,7 @@ const TITLES: Record<number, string> = {
   403: "This key may not do that",
   404: "There is nothing under this address",
   409: "Not possible now",
-  412: "Somebody else changed it",
+  412: "Another user changed it",
   422: "Something is wrong in the request",
   429: "Too many requests",
   500: "A defect of ours",

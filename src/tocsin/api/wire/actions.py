@@ -16,7 +16,7 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Reason(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why something is done, for whoever reads it later."""
+    """Why something is done, for later readers."""
 
     reason: Annotated[str, line(MAX_REASON)] | None = None
 

@@ -21,7 +21,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str | None
     address: str | None
     via: str | None
-    """`dashboard` for what somebody who is logged in there did."""
+    """`dashboard` for changes that a logged-in user made there."""
 
 
 class AuditPage(Page, frozen=True, kw_only=True):

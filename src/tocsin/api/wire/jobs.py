@@ -152,7 +152,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     next_fire_at: Time | None
     fire_count: int
     managed_by: str | None
-    """Who declares the job, if somebody does: nobody else changes it."""
+    """The owner that declares the job, if there is one: no other owner changes it."""
     version: int
     created_at: Time
     updated_at: Time

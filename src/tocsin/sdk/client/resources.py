@@ -375,7 +375,7 @@ class AsyncDeclarations:
         return answer
 
     async def release(self, owner: str, /) -> types.Disowned:
-        """Let an owner's jobs be nobody's; the jobs stay."""
+        """Forget an owner; its jobs stay."""
         answer: types.Disowned = await self._client.send(request_of("DELETE", "declarations", owner))
         return answer
 

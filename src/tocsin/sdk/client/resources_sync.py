@@ -374,7 +374,7 @@ class Declarations:
         return answer
 
     def release(self, owner: str, /) -> types.Disowned:
-        """Let an owner's jobs be nobody's; the jobs stay."""
+        """Forget an owner; its jobs stay."""
         answer: types.Disowned = self._client.send(request_of("DELETE", "declarations", owner))
         return answer
 

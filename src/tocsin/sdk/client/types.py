@@ -1594,7 +1594,7 @@ class RabbitTarget(TypedDict):
 
 
 class Reason(TypedDict):
-    """Why something is done, for whoever reads it later."""
+    """Why something is done, for later readers."""
 
     reason: "NotRequired[str | None]"
 
@@ -1931,7 +1931,7 @@ class TargetTrial(TypedDict):
 
 
 class TaskTarget(TypedDict):
-    """A call of a task. `payload` is what the function is given; `trace` the `traceparent` of whoever asked for it."""
+    """A call of a task. `payload` is what the function is given; `trace` the caller's `traceparent`."""
 
     kind: "Literal['task']"
     task: "str"
