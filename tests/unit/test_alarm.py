@@ -225,3 +225,18 @@ def test_a_crowd_at_one_instant_fires_by_priority_and_tenants_take_turns(
         assert order.index(2) < 500, "it fires with the first of them"
 
     play(story)
+
+
+def test_a_crowd_is_overdue_until_the_last_of_it_has_fired(play: Callable[[Story], None]) -> None:
+    async def story(ringing: Alarm, clock: DatabaseClock, fired: list[tuple[Instant, Claim]]) -> None:
+        start = clock.now() + 5 * MILLISECOND
+        ringing.set([claim_at(start) for _ in range(1200)])
+        assert not ringing.overdue(start - 1)
+        assert ringing.overdue(start)
+        while not fired:
+            await asyncio.sleep(0.001)
+        assert ringing.overdue(clock.now()) == (len(fired) < 1200)
+        await ringing.rung_out()
+        assert not ringing.overdue(clock.now())
+
+    play(story)

@@ -75,6 +75,11 @@ class Alarm:
         self._forget_empty(claim.run_at)
         return True
 
+    def overdue(self, now: Instant) -> bool:
+        """Whether the instant of something has come that has not fired yet."""
+        instant = self._next_instant()
+        return instant is not None and instant <= now
+
     async def rung_out(self) -> None:
         """Wait until everything has fired."""
         while self._waiting:

@@ -8,6 +8,7 @@ goes back as if it had not started. A call that is armed has its place on the wo
 from collections.abc import Callable, Iterator, Sequence
 
 from tocsin.clock import Clock
+from tocsin.domain.instant import Instant
 from tocsin.queue.claims import Claim
 from tocsin.worker.alarm import Alarm
 from tocsin.worker.places import Places
@@ -35,6 +36,10 @@ class Armed:
             return False
         self._places.armed -= _places_for([claim])
         return True
+
+    def overdue(self, now: Instant) -> bool:
+        """Whether a crowd is firing: some of it has, and the rest waits for the event loop."""
+        return self._alarm.overdue(now)
 
     async def all_fired(self) -> None:
         """Wait until nothing is armed."""

@@ -95,6 +95,10 @@ class Runner:
         """Claims of the attempts under way, about to fire, or in line for their host."""
         return [*(claim for claim, _ in self._tasks.values()), *self._armed, *self._lines]
 
+    def is_firing(self, now: Instant) -> bool:
+        """Whether armed claims are late because so many have one instant."""
+        return self._armed.overdue(now)
+
     def run(self, claims: Sequence[Claim]) -> None:
         """Begin attempts that have been started in the database; those started ahead, on their instant."""
         now = self._clock.now()

@@ -91,7 +91,7 @@ class Worker:
             telemetry,
             failpoints,
             node_id=node_id,
-            yield_to=self._starts_wait,
+            yield_to=self._beginnings_wait,
             pause_gone=self._pause_gone,
             pause_failing=self._pause_failing,
             count_succeeded=count_none if tallies is None else tallies.succeeded,
@@ -284,11 +284,11 @@ class Worker:
     def _many(self, places: int) -> bool:
         return places >= self._settings.concurrency // _WORTH_A_CLAIM
 
-    def _starts_wait(self) -> bool:
-        """Whether something waits to be started, and not for a place."""
-        next_at = self.timetable.next_at()
-        late = next_at is not None and next_at <= self._clock.now()
-        return late and self.places.free > 0 and not self.places.queued
+    def _beginnings_wait(self) -> bool:
+        """Whether something waits to be started, and not for a place, or a crowd is firing."""
+        now, next_at = self._clock.now(), self.timetable.next_at()
+        late = next_at is not None and next_at <= now
+        return (late and self.places.free > 0 and not self.places.queued) or self.runner.is_firing(now)
 
     def _waiting(self) -> Iterable[Claim]:
         return (*self.timetable, *self.starter.unanswered, *self.misfires.claims(), *self.settler.claims())
