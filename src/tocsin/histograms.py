@@ -5,7 +5,7 @@ a lock for each. Labels are names that users choose, so their number is bounded:
 few is counted as `other`.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -34,12 +34,19 @@ class SpanHistogram(Collector):
         self._bins: dict[str, _Bins] = {} if label else {"": self._empty()}
 
     def observe(self, spans: Iterable[Span], label: str = "") -> None:
-        """Count spans, in microseconds."""
-        bins, bounds = self._of(label), self._bounds
-        counts = bins.counts
-        for span in spans:
-            counts[bisect_left(bounds, span)] += 1
-            bins.sum += span
+        """Count spans, in microseconds. Many are sorted: that is quicker than to look for each one's bin."""
+        bins, ordered = self._of(label), sorted(spans)
+        bins.sum += sum(ordered)
+        if len(ordered) < len(self._bounds):
+            for span in ordered:
+                bins.counts[bisect_left(self._bounds, span)] += 1
+            return
+        before = 0
+        for place, bound in enumerate(self._bounds):
+            within = bisect_right(ordered, bound, lo=before)
+            bins.counts[place] += within - before
+            before = within
+        bins.counts[-1] += len(ordered) - before
 
     def add(self, counts: Iterable[int], total: Span, label: str = "") -> None:
         """Add what was counted elsewhere over the same bounds, and the sum of it."""

@@ -16,6 +16,17 @@ def samples(histogram: SpanHistogram) -> dict[tuple[str, str, str], float]:
     }
 
 
+@pytest.mark.parametrize("number", [1, 3, 400])
+def test_few_and_many_spans_are_counted_alike(number: int) -> None:
+    bounds = (SECOND, 2 * SECOND)
+    spans = [(7 * n * SECOND) // 10 for n in range(number)]
+    together, apart = (SpanHistogram("h", "…", bounds) for _ in range(2))
+    together.observe(spans)
+    for span in spans:
+        apart.observe([span])
+    assert samples(together) == samples(apart)
+
+
 def test_a_span_lies_in_the_bin_of_its_bound_and_is_summed_up() -> None:
     histogram = SpanHistogram("h", "…", (SECOND, 2 * SECOND), "queue")
     histogram.observe([SECOND, SECOND + 1, 9 * SECOND], "mail")

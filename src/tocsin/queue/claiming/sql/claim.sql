@@ -82,7 +82,9 @@ WITH lane AS (
                                       :late_for) END,
         has_turn = e.has_turn OR e.overlap IS NOT NULL AND e.ctid IN (SELECT ctid FROM passed)
     WHERE e.ctid = ANY (ARRAY (SELECT ctid FROM chosen))
-    RETURNING e.*
+    RETURNING e.cell, e.job_id, e.fire_at, e.tenant_id, e.queue, e.priority, e.route, e.due_at, e.run_at, e.start_by,
+              e.deadline_at, e.started_at, e.attempt, e.earlier_attempts, e.overlap, e.limit_key, e.waits_for,
+              e.origin_fire_at, e.missed_after, e.claim_token, e.has_turn
 )
 \ir claim_columns.sql
 FROM claimed e LEFT JOIN LATERAL (
