@@ -4,6 +4,7 @@ Clients are imported here, and only when a process meets the first connection of
 """
 
 from functools import partial
+from ssl import SSLContext
 
 from tocsin.clock import Clock
 from tocsin.db.pool import Database
@@ -24,12 +25,17 @@ from tocsin.worker.connections import ConnectionBook
 
 
 def message_callers(
-    process: Process, database: Database, secrets: Secrets, resolver: Resolver, names: Names
+    process: Process,
+    database: Database,
+    secrets: Secrets,
+    resolver: Resolver,
+    trust: SSLContext,
+    names: Names,
 ) -> dict[str, MessageCaller]:
     """By route."""
     policy = address_policy(process.settings)
     dialer = Dialer(resolver, policy)
-    client = HttpClient(resolver, policy)
+    client = HttpClient(resolver, policy, ssl_context=trust)
     process.closes(client.close)
     book = ConnectionBook(ConnectionStore(database))
     callers = {

@@ -4,6 +4,7 @@ Workers run executions with it, API processes trials. A new kind of target is on
 """
 
 from collections.abc import Mapping
+from ssl import SSLContext
 
 import structlog
 
@@ -20,7 +21,7 @@ from tocsin.store.webhook_secrets import WebhookSecretStore
 from tocsin.targets.caller import Caller
 from tocsin.targets.grpc.extras import grpc_is_installed
 from tocsin.targets.http.caller import HttpCaller
-from tocsin.targets.http.client import HttpClient
+from tocsin.targets.http.client import HttpClient, default_ssl_context
 from tocsin.targets.http.exchange import HttpLimits
 from tocsin.targets.http.name_servers import NameServers
 from tocsin.targets.http.resolver import Resolver
@@ -39,23 +40,26 @@ def make_callers(process: Process, database: Database) -> Mapping[str, Caller]:
     names = NameServers(process.settings.name_servers)
     process.closes(names.close)
     resolver = Resolver(names.lookup)
+    trust = default_ssl_context()  # for all: to read what the system trusts takes a tenth of a second
     callers: dict[str, Caller] = {
-        "http": _http_caller(process, resolver, vault, job_names),
+        "http": _http_caller(process, resolver, trust, vault, job_names),
         "noop": NoopCaller(),
     }
     if grpc_is_installed():
         callers[GRPC] = _grpc_caller(process, resolver, vault, job_names)
-    callers |= message_callers(process, database, vault, resolver, job_names)
+    callers |= message_callers(process, database, vault, resolver, trust, job_names)
     rules = process.settings.script_rules
     if rules is not None and process.runs_scripts:
         callers[SCRIPT] = ScriptCaller(rules, process.clock, vault)
     return callers
 
 
-def _http_caller(process: Process, resolver: Resolver, vault: Vault, job_names: JobNames) -> HttpCaller:
+def _http_caller(
+    process: Process, resolver: Resolver, trust: SSLContext, vault: Vault, job_names: JobNames
+) -> HttpCaller:
     settings = process.settings
     limits = HttpLimits(connections=settings.concurrency, connections_per_origin=settings.host_concurrency)
-    client = HttpClient(resolver, address_policy(settings), limits=limits)
+    client = HttpClient(resolver, address_policy(settings), limits=limits, ssl_context=trust)
     process.closes(client.close)
     return HttpCaller(client, process.clock, vault, names=job_names)
 
