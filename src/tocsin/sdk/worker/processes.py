@@ -107,7 +107,8 @@ class ProcessRunner:
         try:
             settlement = child.run(attempt)
         except (EOFError, OSError):
-            child.process.join(1)
+            child.process.kill()  # its pipe has ended: until it is gone, it would be given the next attempt
+            child.process.join()
             error = ChildDied(f"the process that ran it ended with {child.process.exitcode}")
             settlement = settlement_of(attempt, attempt.context.why or error)
         if attempt.context.why is not None and settlement.verdict != "succeeded":
