@@ -269,5 +269,5 @@ async def _age(database: Database) -> None:
 
 
 async def _forget_two_minutes(database: Database) -> None:
-    """As if the last beat had been two minutes ago: whoever is left would beat now."""
+    """As if the last beat had been two minutes ago: a scheduler that is left would beat now."""
     await database.execute("UPDATE alert_rules SET beat_at = beat_at - interval '2 minutes'")

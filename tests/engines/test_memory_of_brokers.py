@@ -1,5 +1,5 @@
 """What a connection that stays busy remembers of its brokers has a bound: topics come from jobs, nodes from
-whoever answers."""
+the servers that answer."""
 
 import asyncio
 from collections.abc import Callable

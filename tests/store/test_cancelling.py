@@ -97,7 +97,7 @@ def test_a_job_tells_executions_that_were_called_before_from_those_that_never_we
 def test_what_its_task_put_off_is_not_answered_cancelled_because_it_was_called(
     url: str, waited_before: int
 ) -> None:
-    """Also when so many waits were kept before that this one was not."""
+    """Also when the list of waits was full, and this one was not kept."""
 
     async def story(shop: Workshop) -> None:
         done = await shop.executions.cancel(TENANT, await put_off_by_its_task(shop, waited_before), "enough")

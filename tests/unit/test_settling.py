@@ -1,4 +1,4 @@
-"""What follows from an attempt's outcome, whoever observed it."""
+"""What follows from an attempt's outcome: the same for a worker, a gateway and the reclaimer."""
 
 import json
 from typing import Any

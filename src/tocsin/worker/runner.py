@@ -96,7 +96,7 @@ class Runner:
         return [*(claim for claim, _ in self._tasks.values()), *self._armed, *self._lines]
 
     def is_firing(self, now: Instant) -> bool:
-        """Whether armed claims are late because so many have one instant."""
+        """Whether a crowd is firing, and the rest of it waits for the event loop."""
         return self._armed.overdue(now)
 
     def run(self, claims: Sequence[Claim]) -> None:
