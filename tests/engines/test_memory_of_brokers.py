@@ -47,7 +47,7 @@ def after_attempts(kafka: FakeKafka, topic: Callable[[int], str]) -> tuple[list[
     return asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("name", ["due", "missing"])
+@pytest.mark.parametrize("name", ["due", "missing"], ids="topic {}".format)
 def test_the_oldest_topics_are_forgotten(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_cluster, "_PARTITIONS_KNOWN", MOST)
     monkeypatch.setattr(kafka_cluster, "_PAUSES", (None,))
